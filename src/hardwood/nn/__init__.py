@@ -1,0 +1,3 @@
+"""Differentiable trees as `torch.nn.Module`s."""
+
+from hardwood.nn._hard_trees import HardTrees as HardTrees
