@@ -1,6 +1,6 @@
 """Hard routing, forward and backward, against the papers' dense formula in the same run.
 
-    python benchmarks/routing.py            # the sizes in the README, memory, and how time grows; CPU, and CUDA if there
+    python benchmarks/routing.py            # the sizes in the README, memory, how time grows; CPU, and CUDA if there
     python benchmarks/routing.py --quick    # a few small sizes, under a minute
 
 One step is what a training step needs: the output of the weighted ensemble (entmax-1.5, sigmoid, softmax over leaf
@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import torch
 
-from hardwood.ops import hard_trees
+from hardwood.ops import dense_hard_trees, hard_trees
 
 
 class Size(NamedTuple):
@@ -70,7 +70,9 @@ def make_step(size: Size, device: str, backend: str, compiled: bool = False) -> 
     x, parameters = make_parameters(size, device)
 
     def loss() -> torch.Tensor:
-        return hard_trees(x, **parameters, backend=backend).output.sum()  # type: ignore[arg-type]
+        if backend == "reference":
+            return dense_hard_trees(x, **parameters, all_finite=True).output.sum()
+        return hard_trees(x, **parameters).output.sum()
 
     evaluate = torch.compile(loss) if compiled else loss
 
@@ -125,7 +127,7 @@ def take_turns(steps: dict[str, Callable[[], None]], device: str, rounds: int, a
 
 
 def peak_memory(step: Callable[[], None], device: str) -> float | None:
-    """Return the most memory, in MiB, that one step holds beside what was there before; None where it cannot be read."""
+    """Return the most memory, in MiB, that one step adds to what was there before; None where it cannot be read."""
     step()
     if device == "cuda":
         torch.cuda.synchronize()

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int, Integer, Shaped, UInt8
+    from jaxtyping import Bool, Float, Int, Integer, Shaped, UInt8, UInt32
 else:
     try:
-        from jaxtyping import Bool, Float, Int, Integer, Shaped, UInt8
+        from jaxtyping import Bool, Float, Int, Integer, Shaped, UInt8, UInt32
     except ImportError:
 
         class _Unchecked:
@@ -20,6 +20,6 @@ else:
             def __class_getitem__(cls, item: tuple[Any, str]) -> Any:
                 return item[0]
 
-        Bool = Float = Int = Integer = Shaped = UInt8 = _Unchecked
+        Bool = Float = Int = Integer = Shaped = UInt8 = UInt32 = _Unchecked
 
-__all__ = ["Bool", "Float", "Int", "Integer", "Shaped", "UInt8"]
+__all__ = ["Bool", "Float", "Int", "Integer", "Shaped", "UInt8", "UInt32"]

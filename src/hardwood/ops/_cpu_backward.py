@@ -30,7 +30,7 @@ class Upstream(NamedTuple):
 
 
 @kernel
-def pull_of_leaf_weights(start, stop, upstream, grad_dot_output, leaf_values):  # type: ignore[no-untyped-def]
+def pull_of_leaf_weights(start, stop, upstream, grad_dot_output, leaf_values):
     """Fill `weight_pull` with the gradient through the softmax over trees."""
     for t in range(start, stop):
         for r in range(upstream.share.shape[1]):
@@ -42,7 +42,7 @@ def pull_of_leaf_weights(start, stop, upstream, grad_dot_output, leaf_values):  
 
 
 @inlined
-def _sort_rows_by_leaf(leaf, first, order):  # type: ignore[no-untyped-def]
+def _sort_rows_by_leaf(leaf, first, order):
     """Counting sort: the rows of leaf l become order[first[l]:first[l + 1]], ascending."""
     first[:] = 0
     for r in range(leaf.size):
@@ -56,7 +56,7 @@ def _sort_rows_by_leaf(leaf, first, order):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _scores(grad, share, pull, values, weights, leaf, score):  # type: ignore[no-untyped-def]
+def _scores(grad, share, pull, values, weights, leaf, score):
     """Write how the loss would change, to first order, with each row's leaf as given."""
     outputs = values.shape[1]
     if outputs == 1:
@@ -74,7 +74,7 @@ def _scores(grad, share, pull, values, weights, leaf, score):  # type: ignore[no
 
 
 @inlined
-def _leaf_gradients(grad, share, pull, first, order, grad_values, grad_weights):  # type: ignore[no-untyped-def]
+def _leaf_gradients(grad, share, pull, first, order, grad_values, grad_weights):
     """Sum, leaf by leaf, over the rows that reached it."""
     zero = share.dtype.type(0)
     for leaf in range(np.uint64(grad_values.shape[0])):
@@ -93,7 +93,7 @@ def _leaf_gradients(grad, share, pull, first, order, grad_values, grad_weights):
 
 
 @inlined
-def _flip(packed, threshold, leaf, cells, stride, depth, reach, flipped):  # type: ignore[no-untyped-def]
+def _flip(packed, threshold, leaf, cells, stride, depth, reach, flipped):
     """flipped[level, r] = the leaf that row r would reach if its node on that level sent it the other way."""
     rows = np.uint64(leaf.size)
     leaves = np.uint32(packed.size + 1)
@@ -120,7 +120,7 @@ def _flip(packed, threshold, leaf, cells, stride, depth, reach, flipped):  # typ
 
 
 @kernel
-def backward_trees(start, stop, upstream, table, trees, splits, grads, selection, split):  # type: ignore[no-untyped-def]
+def backward_trees(start, stop, upstream, table, trees, splits, grads, selection, split):
     """Write all gradients of trees `start:stop`."""
     nodes, features = trees.split_logits.shape[1:]
     rows, width = table.x.shape[0], table.x.shape[1]
@@ -202,7 +202,7 @@ def backward_trees(start, stop, upstream, table, trees, splits, grads, selection
 
 
 @inlined
-def _place_missing(t, leaf, leaves, below, missing_logits, selected, z):  # type: ignore[no-untyped-def]
+def _place_missing(t, leaf, leaves, below, missing_logits, selected, z):
     """Where the cell is missing, z is the node's missing logit; without one nothing pulls, as at infinity."""
     for r in range(leaf.size):
         if z[r] != z[r]:

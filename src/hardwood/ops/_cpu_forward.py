@@ -39,7 +39,7 @@ class Splits(NamedTuple):
 
 
 @finite_inlined
-def largest(a, at, size):  # type: ignore[no-untyped-def]
+def largest(a, at, size):
     """Return the largest of `size` neighbouring numbers, none of them NaN."""
     best = a[at]
     for s in range(size):
@@ -48,7 +48,7 @@ def largest(a, at, size):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _all_finite(a, at, size):  # type: ignore[no-untyped-def]
+def _all_finite(a, at, size):
     zero = a.dtype.type(0)
     total = zero
     for s in range(size):
@@ -57,7 +57,7 @@ def _all_finite(a, at, size):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def select_splits(start, stop, trees, splits, bad):  # type: ignore[no-untyped-def]
+def select_splits(start, stop, trees, splits, bad):
     """Find every node's strongest feature, the first one on ties; set `bad[t]` where a parameter is not finite."""
     nodes, features = np.uint64(trees.split_logits.shape[1]), np.uint64(trees.split_logits.shape[2])
     size = nodes * features
@@ -92,7 +92,7 @@ def select_splits(start, stop, trees, splits, bad):  # type: ignore[no-untyped-d
 
 
 @inlined
-def step_down(at, packed, threshold, cells, stride):  # type: ignore[no-untyped-def]
+def step_down(at, packed, threshold, cells, stride):
     """Move every row from the node it is at to the child it goes to: right at or above the threshold."""
     for r in range(at.size):
         n = at[r]
@@ -103,7 +103,7 @@ def step_down(at, packed, threshold, cells, stride):  # type: ignore[no-untyped-
 
 
 @inlined
-def new_reach(nodes):  # type: ignore[no-untyped-def]
+def new_reach(nodes):
     """Return an empty table for `fill_reach`: a line of `ROWS` for every node, then one for every leaf."""
     reach = np.empty((2 * nodes + 1) * ROWS, np.uint8)
     for leaf in range(nodes + 1):
@@ -112,7 +112,7 @@ def new_reach(nodes):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def fill_reach(reach, packed, threshold, cells, stride, begin):  # type: ignore[no-untyped-def]
+def fill_reach(reach, packed, threshold, cells, stride, begin):
     """For `ROWS` rows from `begin` on, find the leaf that each would reach from every node; from the bottom up.
 
     That is 2^depth steps instead of depth, but each handles all the rows at once.
@@ -128,7 +128,7 @@ def fill_reach(reach, packed, threshold, cells, stride, begin):  # type: ignore[
 
 
 @kernel
-def route(start, stop, x_columns, splits, leaf_index):  # type: ignore[no-untyped-def]
+def route(start, stop, x_columns, splits, leaf_index):
     """Write the leaf that each row reaches in each tree. `x_columns` is `x` transposed, its rows padded to `ROWS`."""
     rows = np.uint64(leaf_index.shape[1])
     stride = np.uint64(x_columns.shape[1])
@@ -155,7 +155,7 @@ def route(start, stop, x_columns, splits, leaf_index):  # type: ignore[no-untype
 
 
 @kernel
-def gather_weights(start, stop, leaf_index, leaf_weights, weights):  # type: ignore[no-untyped-def]
+def gather_weights(start, stop, leaf_index, leaf_weights, weights):
     """Write the weight of each reached leaf, (trees, rows)."""
     for t in range(start, stop):
         for r in range(leaf_index.shape[1]):
@@ -163,7 +163,7 @@ def gather_weights(start, stop, leaf_index, leaf_weights, weights):  # type: ign
 
 
 @kernel
-def gather_outputs(start, stop, leaf_index, leaf_values, output):  # type: ignore[no-untyped-def]
+def gather_outputs(start, stop, leaf_index, leaf_values, output):
     """Write each tree's own output, (rows, trees, outputs)."""
     for t in range(start, stop):
         for r in range(leaf_index.shape[1]):
@@ -173,7 +173,7 @@ def gather_outputs(start, stop, leaf_index, leaf_values, output):  # type: ignor
 
 
 @kernel
-def mix_trees(start, stop, leaf_index, leaf_values, share, output):  # type: ignore[no-untyped-def]
+def mix_trees(start, stop, leaf_index, leaf_values, share, output):
     """Write `output[r] = sum_t share[t, r] * leaf_values[t, leaf]` for rows `start:stop`, summed in tree order."""
     trees = leaf_index.shape[0]
     outputs = leaf_values.shape[2]

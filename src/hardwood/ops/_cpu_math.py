@@ -29,12 +29,12 @@ def _float_from_bits_codegen(context: Any, builder: Any, signature: Any, args: A
 
 
 @intrinsic
-def _float_from_bits(typing_context, bits):  # type: ignore[no-untyped-def]
+def _float_from_bits(typing_context, bits):
     return types.float32(types.int32), _float_from_bits_codegen
 
 
 @inlined
-def _exp_float32(a):  # type: ignore[no-untyped-def]
+def _exp_float32(a):
     """exp(a) for a <= 0; below -87 it stays at exp(-87), which is 0 for every use here."""
     a = max(a, _EXP_FLOOR)
     whole = np.int32(a * _LOG2_E - np.float32(0.5))
@@ -52,20 +52,20 @@ def _exp_float32(a):  # type: ignore[no-untyped-def]
     return p * _float_from_bits((whole + np.int32(127)) << np.int32(23))
 
 
-def exp_nonpositive(a):  # type: ignore[no-untyped-def]
+def exp_nonpositive(a):
     """Return exp(a) for a <= 0."""
     return math.exp(a)
 
 
 @overload(exp_nonpositive, inline="always")
-def _exp_nonpositive(a):  # type: ignore[no-untyped-def]
+def _exp_nonpositive(a):
     if a == types.float32:
         return lambda a: _exp_float32(a)
     return lambda a: math.exp(a)
 
 
 @kernel
-def split_slopes(z, split, slopes):  # type: ignore[no-untyped-def]
+def split_slopes(z, split, slopes):
     """Write the derivative of the split function at each z; 0 where z is infinite."""
     one = z.dtype.type(1)
     two = z.dtype.type(2)

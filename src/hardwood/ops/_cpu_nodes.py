@@ -43,7 +43,7 @@ class Gradients(NamedTuple):
 
 
 @inlined
-def _weighted_row_sum(order, begin, end, pull, level, x, total):  # type: ignore[no-untyped-def]
+def _weighted_row_sum(order, begin, end, pull, level, x, total):
     """total = sum of pull[r] * x[r] over rows order[begin:end]; four rows share one pass over `total`."""
     width, lanes = np.uint64(total.size), np.uint64(LANES)
     zero = total.dtype.type(0)
@@ -77,7 +77,7 @@ def _weighted_row_sum(order, begin, end, pull, level, x, total):  # type: ignore
 
 
 @inlined
-def _entmax_flow(logits, at, width, grad, root, out):  # type: ignore[no-untyped-def]
+def _entmax_flow(logits, at, width, grad, root, out):
     """Write the Jacobian of entmax-1.5 at `logits` times `grad`. See `_entmax` for the method."""
     half = grad.dtype.type(0.5)
     one = grad.dtype.type(1)
@@ -119,7 +119,7 @@ def _entmax_flow(logits, at, width, grad, root, out):  # type: ignore[no-untyped
 
 
 @inlined
-def _softmax_flow(logits, at, width, grad, p, out):  # type: ignore[no-untyped-def]
+def _softmax_flow(logits, at, width, grad, p, out):
     """Write the Jacobian of softmax at `logits` times `grad`."""
     total = grad.dtype.type(0)
     flow = grad.dtype.type(0)
@@ -135,7 +135,7 @@ def _softmax_flow(logits, at, width, grad, p, out):  # type: ignore[no-untyped-d
 
 
 @inlined
-def _odd_cells(t, node, order, begin, end, pull, level, table, local, trees, total):  # type: ignore[no-untyped-def]
+def _odd_cells(t, node, order, begin, end, pull, level, table, local, trees, total):
     """Take the threshold term back out of `total` for cells that are not finite; put a missing logit in for NaN."""
     for i in range(begin, end):
         r = order[i]
@@ -150,7 +150,7 @@ def _odd_cells(t, node, order, begin, end, pull, level, table, local, trees, tot
 
 
 @inlined
-def _missing_pull(order, begin, end, pull, level, column, table):  # type: ignore[no-untyped-def]
+def _missing_pull(order, begin, end, pull, level, column, table):
     """Sum the pull of the rows whose cell in the node's column is missing."""
     missing = pull.dtype.type(0)
     for i in range(begin, end):
@@ -161,10 +161,10 @@ def _missing_pull(order, begin, end, pull, level, column, table):  # type: ignor
 
 
 @inlined
-def node_gradients(t, first, order, pull, x, table, local, trees, splits, grads, scratch, selection):  # type: ignore[no-untyped-def]
+def node_gradients(t, first, order, pull, x, table, local, trees, splits, grads, scratch, selection):
     """Write the gradients of all nodes of tree `t`.
 
-    Rows order[first[l]:first[l + 1]] reached leaf l. `pull` is flat over (levels, rows), `x` over (rows, padded features).
+    Rows order[first[l]:first[l + 1]] reached leaf l. `pull` is flat, (levels, rows); so is `x`, (rows, padded features).
     """
     nodes, features = trees.split_logits.shape[1:]
     logits = trees.split_logits.reshape(-1)

@@ -41,7 +41,7 @@ def _splat(builder: Any, value: Any, lanes: int) -> Any:
 
 
 @intrinsic
-def choose_rows(typing_context, reach, here, left, right, cells, at, threshold, missing_right):  # type: ignore[no-untyped-def]
+def choose_rows(typing_context, reach, here, left, right, cells, at, threshold, missing_right):
     """For `ROWS` rows: reach[here] = reach[right] where the cell goes right of the threshold, else reach[left]."""
     index = types.uint64
     signature = types.void(reach, index, index, index, cells, index, cells.dtype, types.boolean)
@@ -63,7 +63,7 @@ def choose_rows(typing_context, reach, here, left, right, cells, at, threshold, 
 
 
 @intrinsic
-def add_four_rows(typing_context, total, at, x, r0, r1, r2, r3, p0, p1, p2, p3):  # type: ignore[no-untyped-def]
+def add_four_rows(typing_context, total, at, x, r0, r1, r2, r3, p0, p1, p2, p3):
     """For `LANES` columns: total[at] += p0 * x[r0] + p1 * x[r1] + p2 * x[r2] + p3 * x[r3]."""
     index, number = types.uint64, total.dtype
     signature = types.void(total, index, x, index, index, index, index, number, number, number, number)

@@ -32,14 +32,22 @@ def dense_hard_trees(
     selection: Selection = "entmax",
     split: Split = "sigmoid",
     soft_selection: bool = False,
+    all_finite: bool | None = None,
 ) -> Forward:
-    """Evaluate all trees with straight-through gradients (GradTree Algorithm 1; thesis Equations 4.3, 4.6, 4.10)."""
+    """Evaluate all trees with straight-through gradients (GradTree Algorithm 1; thesis Equations 4.3, 4.6, 4.10).
+
+    `all_finite=True` promises that `x` has no missing and no infinite cells, which saves work; None looks.
+    """
+    if all_finite is None:
+        all_finite = not torch.compiler.is_compiling() and bool(x.isfinite().all())
     choice = SELECTION_FUNCTIONS[selection](split_logits, dim=-1)
     selected = split_logits.argmax(-1, keepdim=True)
     if not soft_selection:
         choice = _straight_through(torch.zeros_like(choice).scatter(-1, selected, 1.0), choice)
 
-    right = _share_right(x, choice, selected, thresholds, missing_logits, feature_subset, split, soft_selection)
+    right = _share_right(
+        x, choice, selected, thresholds, missing_logits, feature_subset, split, soft_selection, all_finite
+    )  # fmt: skip
     reached = _leaf_indicator(right)  # (rows, trees, leaves), one-hot
     tree_outputs = torch.einsum("rtl,tlc->rtc", reached, leaf_values)
     weights = None if leaf_weights is None else torch.einsum("rtl,tl->rt", reached, leaf_weights)
@@ -67,25 +75,29 @@ def _share_right(
     feature_subset: Tensor | None,
     split: str,
     soft_selection: bool,
+    all_finite: bool,
 ) -> Tensor:
     """Return 0 or 1 for every row, tree and node (Equation 4.6, then rounded straight-through).
 
     A missing cell puts its `missing_logits` in the place of `x - threshold`. An infinite cell routes, and has no pull.
     """
-    nodes = choice.shape[1]
-    seen = x[:, None, :].expand(-1, choice.shape[0], -1) if feature_subset is None else x[:, feature_subset]
-    value = torch.where(seen.isfinite(), seen, 0.0)
-    z = torch.einsum("rts,tns->rtn", value, choice)
-    if seen.isfinite().all():
-        z = z - (thresholds * choice).sum(-1)
+    column = selected[..., 0]
+    if feature_subset is None:
+        seen, product = x, "rs,tns->rtn"
     else:
-        z = z - torch.einsum("rts,tns->rtn", seen.isfinite().to(x.dtype), thresholds * choice)
+        seen, product = x[:, feature_subset], "rts,tns->rtn"
+        column = feature_subset.gather(1, column)
+    if all_finite:
+        z = torch.einsum(product, seen, choice) - (thresholds * choice).sum(-1)
+    else:
+        z = torch.einsum(product, torch.where(seen.isfinite(), seen, 0.0), choice)
+        z = z - torch.einsum(product, seen.isfinite().to(x.dtype), thresholds * choice)
         if missing_logits is not None:
-            z = z + torch.einsum("rts,tns->rtn", seen.isnan().to(x.dtype), missing_logits * choice)
+            z = z + torch.einsum(product, seen.isnan().to(x.dtype), missing_logits * choice)
     if soft_selection:
         goes_right = z >= 0
     else:
-        at_node = seen.gather(2, selected[..., 0].expand(len(x), -1, nodes))
+        at_node = x[:, column]
         goes_right = at_node >= thresholds.gather(2, selected)[..., 0]
         without_pull = at_node.isinf()
         if missing_logits is None:
