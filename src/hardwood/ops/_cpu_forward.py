@@ -17,6 +17,7 @@ from hardwood.ops._cpu_simd import ROWS, choose_rows
 
 # The table of leaves reached (see `fill_reach`) holds leaf numbers in a byte; deeper, following paths is faster anyway.
 MANY_LEAVES = 256
+_STRETCH = 64  # logits whose largest is found at once
 
 
 class Trees(NamedTuple):
@@ -48,6 +49,22 @@ def largest(a, at, size):
 
 
 @inlined
+def strongest(logits, at, size):
+    """Return the place of the first largest of `size` neighbouring logits, none of them NaN."""
+    stretch = np.uint64(_STRETCH)
+    begin = at
+    highest = largest(logits, at, min(size, stretch))
+    for start in range(at + stretch, at + size, stretch):
+        here = largest(logits, start, min(stretch, at + size - start))
+        if here > highest:
+            highest = here
+            begin = start
+    while logits[begin] != highest:
+        begin += np.uint64(1)
+    return begin - at
+
+
+@inlined
 def _all_finite(a, at, size):
     zero = a.dtype.type(0)
     total = zero
@@ -67,15 +84,12 @@ def select_splits(start, stop, trees, splits, bad):
     values, of_tree = trees.leaf_values.reshape(-1), np.uint64(trees.leaf_values[0].size)
     weights = trees.leaf_weights.reshape(-1)
     for t in range(np.uint64(start), np.uint64(stop)):
-        if not _all_finite(logits, t * size, size):
-            bad[t] = 1
-            continue
         for n in range(nodes):
             at = t * size + n * features
-            highest = largest(logits, at, features)
-            best = np.uint64(0)
-            while best < features - np.uint64(1) and logits[at + best] != highest:
-                best += np.uint64(1)
+            if not _all_finite(logits, at, features):
+                bad[t] = 1
+                continue
+            best = strongest(logits, at, features)
             missing_right = missing.size > 0 and missing[at + best] >= 0
             column = np.uint64(trees.subset[t, best]) if trees.subset.size > 0 else best
             if not np.isfinite(thresholds[at + best]):

@@ -164,7 +164,7 @@ def _missing_pull(order, begin, end, pull, level, column, table):
 def node_gradients(t, first, order, pull, x, table, local, trees, splits, grads, scratch, selection):
     """Write the gradients of all nodes of tree `t`.
 
-    Rows order[first[l]:first[l + 1]] reached leaf l. `pull` is flat, (levels, rows); so is `x`, (rows, padded features).
+    Rows order[first[l]:first[l + 1]] reached leaf l. `pull` is flat, (levels, rows), as `x`, (rows, padded features).
     """
     nodes, features = trees.split_logits.shape[1:]
     logits = trees.split_logits.reshape(-1)
@@ -182,7 +182,6 @@ def node_gradients(t, first, order, pull, x, table, local, trees, splits, grads,
         at = (np.uint64(t) * np.uint64(nodes) + node) * np.uint64(features)
         begin, end = np.uint64(first[here]), np.uint64(first[here + width])
         for s in range(np.uint64(features)):
-            grad_logits[at + s] = zero
             grad_thresholds[at + s] = zero
         if grad_missing.size > 0:
             for s in range(np.uint64(features)):
@@ -209,6 +208,9 @@ def node_gradients(t, first, order, pull, x, table, local, trees, splits, grads,
                 _entmax_flow(logits, at, np.uint64(features), total, root, grad_logits)
             else:
                 _softmax_flow(logits, at, np.uint64(features), total, root, grad_logits)
+        else:
+            for s in range(np.uint64(features)):
+                grad_logits[at + s] = zero
         here += width
         if here == np.uint64(nodes + 1):  # the next node begins a new level
             here = np.uint64(0)
