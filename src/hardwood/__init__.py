@@ -13,13 +13,13 @@ _HOMES = {
     "load": "hardwood.forest",
     "from_sklearn": "hardwood.forest",
 }
-_ROOMS = ("draw", "errors", "forest", "nn", "ops")
+_ROOMS = ("data", "draw", "errors", "forest", "nn", "ops")
 
 if TYPE_CHECKING:
-    from hardwood import draw, errors, forest, nn, ops
+    from hardwood import data, draw, errors, forest, nn, ops
     from hardwood.forest import Forest, from_sklearn, load
 
-__all__ = ["Forest", "__version__", "draw", "errors", "forest", "from_sklearn", "load", "nn", "ops"]
+__all__ = ["Forest", "__version__", "data", "draw", "errors", "forest", "from_sklearn", "load", "nn", "ops"]
 
 
 def __getattr__(name: str) -> Any:

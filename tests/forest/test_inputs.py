@@ -80,6 +80,11 @@ def test_booleans_with_nulls(frame_of: Any) -> None:
     np.testing.assert_array_equal(matrix(forest, frame_of({"flag": [True, None, False]})), [[1], [np.nan], [0]])
 
 
+def test_a_column_of_nothing_is_missing_whatever_its_type(frame_of: Any) -> None:
+    forest = complete_forest(np.random.default_rng(0), 1, 1, 1)
+    assert np.isnan(matrix(forest, frame_of({"x": [None, None]}))).all()
+
+
 def test_text_in_a_number_column_is_refused(frame_of: Any) -> None:
     forest = complete_forest(np.random.default_rng(0), 1, 1, 1)
     with pytest.raises(InvalidArgumentError, match=r"X\['size'\]=\['big'.*splits it by number|that are no numbers"):

@@ -116,6 +116,8 @@ def column_numbers(column: Any, vocabulary: Sequence[Any] | None) -> Float[np.nd
         column, scale = column.dt.total_microseconds(), 1e6
     elif kind == nw.Object:
         return _objects(column)
+    elif column.null_count() == len(column):
+        return np.full(len(column), np.nan)  # of no type, or of text where there is none
     elif not (kind.is_numeric() or kind == nw.Boolean):
         problem = f"is a column of {kind}, and the forest splits it by number"
         reject(f"X[{column.name!r}]", column.to_list()[:3], problem, "pass numbers, dates or booleans")

@@ -1,0 +1,29 @@
+"""Tables in: columns recognised, encoded for training, and a trained forest brought back to raw columns."""
+
+from __future__ import annotations
+
+from hardwood.data._columns import Columns as Columns
+from hardwood.data._columns import learn_columns as learn_columns
+from hardwood.data._columns import take_rows as take_rows
+from hardwood.data._encoder import TableEncoder as TableEncoder
+from hardwood.data._monotone import Identity as Identity
+from hardwood.data._monotone import Monotone as Monotone
+from hardwood.data._monotone import Standard as Standard
+from hardwood.data._monotone import fit_standard as fit_standard
+from hardwood.data._quantile import Quantile as Quantile
+from hardwood.data._quantile import fit_quantile as fit_quantile
+from hardwood.data._split import split_rows as split_rows
+
+__all__ = [
+    "Columns",
+    "Identity",
+    "Monotone",
+    "Quantile",
+    "Standard",
+    "TableEncoder",
+    "fit_quantile",
+    "fit_standard",
+    "learn_columns",
+    "split_rows",
+    "take_rows",
+]
