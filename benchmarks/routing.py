@@ -153,6 +153,8 @@ def _status(field: str) -> int:
 
 def peak_memory_alone(size: Size, backend: str, device: str) -> float | None:
     """Measure in a process of its own: memory that another step left behind would hide part of the peak."""
+    if device == "cuda":  # where torch itself counts
+        return _peak_memory_of(size, backend, device)
     import multiprocessing
 
     with multiprocessing.get_context("spawn").Pool(1) as pool:

@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+# Several test processes share the cores: a thread that waits for another must not spin. torch reads this when it loads.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 _NOT_CHECKED = ""
 
 # The hook has to stand before the first import of hardwood: it wraps each function as its module is loaded.

@@ -33,7 +33,19 @@ def loaded_by(statement: str) -> set[str]:
     return set(done.stdout.split())
 
 
-HEAVY = {"jaxtyping", "matplotlib", "narwhals", "numba", "pandas", "safetensors", "scipy", "sklearn", "torch", "triton"}
+HEAVY = {
+    "jaxtyping",
+    "matplotlib",
+    "narwhals",
+    "numba",
+    "pandas",
+    "rich",
+    "safetensors",
+    "scipy",
+    "sklearn",
+    "torch",
+    "triton",
+}
 
 
 def test_import_is_light():

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from hardwood._typing import Float
 
-# From the left, Newton's method halves the distance to the root until it is near, then squares it; with n logits the root
-# is at least 1 / sqrt(n) below the largest. The last step solves the support's quadratic exactly.
+# From the left, Newton's method halves the distance to the root until it is near, then squares it; with n logits the
+# root is at least 1 / sqrt(n) below the largest. The last step solves the support's quadratic exactly.
 _NEWTON_STEPS = 8
 
 
