@@ -1,0 +1,80 @@
+"""A tree as indented rules."""
+
+from __future__ import annotations
+
+from hardwood.draw._checks import check_tree
+from hardwood.draw._words import Words, adds, leaf_numbers
+from hardwood.forest import LEAF, Forest
+
+_INDENT = "    "
+
+
+def text(forest: Forest, tree: int = 0, max_depth: int | None = None, *, exact: bool = False) -> str:
+    """Write one tree as nested if and else, in raw units.
+
+    Every line says the whole condition of its branch, the way of missing values included, so that a path can be read
+    by itself. Thresholds have as many digits as tell them apart, at least six, and those of whole-number columns are
+    whole; with `exact` all numbers read back to the forest's own. Below `max_depth` splits the rules are cut off with a
+    note of what is left out.
+
+    >>> from hardwood.forest import Forest
+    >>> stump = Forest(
+    ...     tree_start=[0, 3], kind=[1, 0, 0], left=[1, -1, -1], right=[2, -1, -1], feature=[0, -1, -1],
+    ...     threshold=[2.5, 0, 0], missing_left=[True, False, False], leaf_values=[[1.0], [4.5]], n_features=1,
+    ...     feature_names=("petal length",),
+    ... )
+    >>> print(text(stump))
+    if petal length < 2.5 or missing:
+        1
+    else:  # petal length >= 2.5
+        4.5
+    """
+    check_tree(forest, tree, max_depth)
+    words = Words(forest, tree, exact=exact)
+    numbers = leaf_numbers(forest)
+    root = words.nodes.start
+    lines = _heading(forest, tree)
+    # Each entry: a node, its depth, and the line that leads to it.
+    waiting: list[tuple[int, int, str | None]] = [(root, 0, None)]
+    while waiting:
+        node, depth, lead = waiting.pop()
+        indent = _INDENT * depth
+        if lead is not None:
+            lines.append(f"{_INDENT * (depth - 1)}{lead}")
+        if forest.kind[node] == LEAF:
+            lines.append(f"{indent}{words.leaf(numbers[node])}")
+        elif depth == max_depth:
+            lines.append(f"{indent}... {_left_out(forest, node)}")
+        else:
+            # The last one pushed is written first.
+            otherwise = f"else:  # {words.condition(node, goes_left=False)}"
+            waiting.append((int(forest.right[node]), depth + 1, otherwise))
+            waiting.append((int(forest.left[node]), depth + 1, f"if {words.condition(node, goes_left=True)}:"))
+    return "\n".join(lines)
+
+
+def _heading(forest: Forest, tree: int) -> list[str]:
+    if forest.n_trees == 1:
+        return []
+    role = {
+        "sum": "what it adds to the sum of all trees",
+        "mean": "what it answers alone; the forest averages all trees",
+        "softmax": "what it answers alone; the weights of the leaves reached decide how much each tree counts",
+    }[forest.combine]
+    lines = [f"# tree {tree} of {forest.n_trees}: {role}"]
+    if adds(forest) and forest.base is not None and forest.base.any():
+        lines.append(f"# the sum starts at {', '.join(map(repr, forest.base.tolist()))}")
+    if adds(forest) and forest.link != "identity":
+        lines.append(f"# the {forest.link} of the sum is the prediction")
+    return lines
+
+
+def _left_out(forest: Forest, node: int) -> str:
+    leaves, waiting = 0, [node]
+    while waiting:
+        each = waiting.pop()
+        if forest.kind[each] == LEAF:
+            leaves += 1
+        else:
+            waiting += [int(forest.left[each]), int(forest.right[each])]
+    return f"{leaves} leaves"
