@@ -13,13 +13,13 @@ _HOMES = {
     "load": "hardwood.forest",
     "from_sklearn": "hardwood.forest",
 }
-_ROOMS = ("data", "draw", "errors", "forest", "nn", "ops")
+_ROOMS = ("data", "draw", "errors", "forest", "nn", "ops", "train")
 
 if TYPE_CHECKING:
-    from hardwood import data, draw, errors, forest, nn, ops
+    from hardwood import data, draw, errors, forest, nn, ops, train
     from hardwood.forest import Forest, from_sklearn, load
 
-__all__ = ["Forest", "__version__", "data", "draw", "errors", "forest", "from_sklearn", "load", "nn", "ops"]
+__all__ = ["Forest", "__version__", "data", "draw", "errors", "forest", "from_sklearn", "load", "nn", "ops", "train"]
 
 
 def __getattr__(name: str) -> Any:
