@@ -1,4 +1,8 @@
-"""The CPU backend of hard routing: NumPy views of the tensors, compiled kernels, threads over trees."""
+"""The CPU backend of hard routing: NumPy views of the tensors, compiled kernels, threads over trees.
+
+Work on rows x trees is never left to torch: its OpenMP threads go on spinning for a while after each operation, on the
+cores that the kernels' own threads need next.
+"""
 
 from __future__ import annotations
 
@@ -43,14 +47,8 @@ def forward(
     leaf = leaf_index.numpy()
     run_chunks(lambda a, b: _cpu_forward.route(a, b, x_columns, splits, leaf), n_trees, _threads(), smallest)
 
-    attention = x.new_empty(0)
-    if leaf_weights is not None:
-        attention = x.new_empty(n_trees, n_rows)
-        weights = attention.numpy()
-        run_chunks(
-            lambda a, b: _cpu_forward.gather_weights(a, b, leaf, trees.leaf_weights, weights),
-            n_trees, _threads(), smallest,
-        )  # fmt: skip
+    attention = torch.empty(0, dtype=x.dtype)
+    few_rows = max(16, _WORTH_A_THREAD // n_trees)
     if combine == "none":
         output = x.new_empty(n_rows, n_trees, leaf_values.shape[2])
         filled = output.numpy()
@@ -58,16 +56,30 @@ def forward(
             lambda a, b: _cpu_forward.gather_outputs(a, b, leaf, trees.leaf_values, filled),
             n_trees, _threads(), smallest,
         )  # fmt: skip
+        if leaf_weights is not None:
+            weights = np.empty((n_trees, n_rows), trees.leaf_weights.dtype)
+            run_chunks(
+                lambda a, b: _cpu_forward.gather_weights(a, b, leaf, trees.leaf_weights, weights),
+                n_trees, _threads(), smallest,
+            )  # fmt: skip
+            attention = torch.from_numpy(weights).t()
     else:
-        share = _shares(attention, tree_mask, combine, n_trees, x)
-        attention = share if combine == "softmax" else x.new_empty(0)
+        mask = np.empty((0, 0), bool) if tree_mask is None else tree_mask.contiguous().numpy()
+        if combine == "softmax":
+            shares = np.empty((n_trees, n_rows), trees.leaf_weights.dtype)
+            run_chunks(
+                lambda a, b: _cpu_forward.softmax_shares(a, b, leaf, trees.leaf_weights, mask, shares),
+                n_rows, _threads(), few_rows,
+            )  # fmt: skip
+            attention = torch.from_numpy(shares).t()
+        else:
+            shares = _equal_shares(mask, combine, n_trees, x)
         output = x.new_empty(n_rows, leaf_values.shape[2])
-        shares, filled = share.numpy(), output.numpy()
+        filled = output.numpy()
         run_chunks(
             lambda a, b: _cpu_forward.mix_trees(a, b, leaf, trees.leaf_values, shares, filled),
-            n_rows, _threads(), max(16, _WORTH_A_THREAD // n_trees),
+            n_rows, _threads(), few_rows,
         )  # fmt: skip
-    attention = attention.t() if attention.ndim == 2 else attention
     return Forward(output, leaf_index.t(), attention, torch.from_numpy(splits.selected))
 
 
@@ -95,20 +107,24 @@ def backward(
     smallest = _smallest_chunk(n_rows, trees)
     leaf = np.ascontiguousarray(fwd.leaf_index.t().numpy())
     weighted = leaf_weights is not None and combine in ("softmax", "none")
+    dtype = trees.leaf_values.dtype
+    pull = np.empty((0, 0), dtype)
     if combine == "none":
         grad = grad_output
-        share = x.new_ones(n_trees, n_rows)
-        pull = x.new_empty(0, 0)
+        share = np.ones((n_trees, n_rows), dtype)
         if weighted:
-            pull = x.new_zeros(n_trees, n_rows) if grad_attention is None else grad_attention.t()
+            pull = np.zeros((n_trees, n_rows), dtype)
+            if grad_attention is not None:
+                pull[:] = grad_attention.t().numpy()
     else:
         grad = grad_output[:, None, :]
-        weights = fwd.attention.t() if combine == "softmax" else x.new_empty(0)
-        share = weights if combine == "softmax" else _shares(weights, tree_mask, combine, n_trees, x)
-        pull = x.new_empty(n_trees, n_rows) if weighted else x.new_empty(0, 0)
-    upstream = _cpu_backward.Upstream(
-        grad.contiguous().numpy(), share.contiguous().numpy(), pull.contiguous().numpy(), leaf
-    )
+        if combine == "softmax":
+            share = np.ascontiguousarray(fwd.attention.t().numpy())
+            pull = np.empty((n_trees, n_rows), dtype)
+        else:
+            mask = np.empty((0, 0), bool) if tree_mask is None else tree_mask.contiguous().numpy()
+            share = _equal_shares(mask, combine, n_trees, x)
+    upstream = _cpu_backward.Upstream(grad.contiguous().numpy(), share, pull, leaf)
     if combine == "softmax":
         grad_dot_output = (grad_output * fwd.output).sum(1).numpy()
         run_chunks(
@@ -116,10 +132,9 @@ def backward(
             n_trees, _threads(), smallest,
         )  # fmt: skip
 
-    grad_logits = torch.empty_like(split_logits)
-    grad_thresholds = torch.empty_like(thresholds)
-    grad_missing = None if missing_logits is None else torch.empty_like(missing_logits)
-    grad_values = torch.empty_like(leaf_values)
+    grad_logits, grad_thresholds = _room_for(split_logits), _room_for(thresholds)
+    grad_missing = None if missing_logits is None else _room_for(missing_logits)
+    grad_values = _room_for(leaf_values)
     grad_weights = None if leaf_weights is None else torch.zeros_like(leaf_weights)
     grads = Gradients(
         grad_logits.numpy(), grad_thresholds.numpy(), _array(grad_missing, x, 3),
@@ -213,17 +228,21 @@ def _splits(trees: Trees, selected: Tensor) -> Splits:
     return Splits(chosen, packed, np.take_along_axis(trees.thresholds, at, axis=2)[:, :, 0])
 
 
-def _shares(weights: Tensor, tree_mask: Tensor | None, combine: str, n_trees: int, x: Tensor) -> Tensor:
-    """Return how much each tree counts for each row, (trees, rows); trees outside `tree_mask` count nothing."""
-    if combine == "softmax":
-        if tree_mask is None:
-            return weights.softmax(0)
-        keep = tree_mask.t() & tree_mask.any(1)
-        return torch.where(keep, weights.masked_fill(~keep & keep.any(0), -torch.inf).softmax(0), 0.0)
-    if tree_mask is None:
-        return x.new_full((n_trees, len(x)), 1 / n_trees if combine == "mean" else 1.0)
-    share = tree_mask.t().to(x.dtype).expand(n_trees, len(x)).contiguous()
-    return share / share.sum(0).clamp(min=1) if combine == "mean" else share
+def _room_for(tensor: Tensor) -> Tensor:
+    """Return a tensor of the same shape from NumPy, which asks the system for large pages where torch does not."""
+    return torch.from_numpy(np.empty(tensor.shape, tensor.detach().numpy().dtype))
+
+
+def _equal_shares(
+    mask: Bool[np.ndarray, "..."], combine: str, n_trees: int, x: Tensor
+) -> Float[np.ndarray, "trees rows"]:
+    """Return how much each tree counts for each row in a mean or sum; trees outside `mask` count nothing."""
+    share = np.ones((n_trees, len(x)), x.numpy().dtype)
+    if mask.size > 0:
+        share *= mask.T
+    if combine == "mean":
+        share /= np.maximum(share.sum(0), 1)
+    return share
 
 
 def _columns(x: Tensor) -> np.ndarray:

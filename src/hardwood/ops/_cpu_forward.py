@@ -13,6 +13,7 @@ import numpy as np
 
 from hardwood._numba import finite_inlined, inlined, kernel
 from hardwood._typing import Float, Int, Integer
+from hardwood.ops._cpu_math import exp_nonpositive
 from hardwood.ops._cpu_simd import ROWS, choose_rows
 
 # The table of leaves reached (see `fill_reach`) holds leaf numbers in a byte; deeper, following paths is faster anyway.
@@ -174,6 +175,44 @@ def gather_weights(start, stop, leaf_index, leaf_weights, weights):
     for t in range(start, stop):
         for r in range(leaf_index.shape[1]):
             weights[t, r] = leaf_weights[t, np.uint32(leaf_index[t, r])]
+
+
+@kernel
+def softmax_shares(start, stop, leaf_index, leaf_weights, mask, share):
+    """Write how much each tree counts for rows `start:stop`: the softmax of the weights of the reached leaves.
+
+    `mask` is (rows, trees), (1, trees) for all rows alike, or empty; a tree outside it counts nothing.
+    """
+    trees, rows = share.shape[0], stop - start
+    largest_of = np.full(rows, -np.inf, share.dtype)
+    total = np.zeros(rows, share.dtype)
+    zero = share.dtype.type(0)
+    for t in range(trees):
+        line, leaf = share[t], leaf_index[t]
+        for r in range(rows):
+            line[start + r] = leaf_weights[t, np.uint32(leaf[start + r])]
+        if mask.shape[0] > 0:
+            for r in range(rows):
+                if not mask[start + r if mask.shape[0] > 1 else 0, t]:
+                    line[start + r] = -np.inf
+        for r in range(rows):
+            largest_of[r] = max(largest_of[r], line[start + r])
+    for r in range(rows):
+        if largest_of[r] == -np.inf:  # a row without any tree
+            largest_of[r] = zero
+    for t in range(trees):
+        line = share[t]
+        for r in range(rows):
+            e = exp_nonpositive(line[start + r] - largest_of[r])
+            line[start + r] = e if line[start + r] > -np.inf else zero
+        for r in range(rows):
+            total[r] += line[start + r]
+    for r in range(rows):
+        total[r] = max(total[r], np.finfo(share.dtype).tiny)
+    for t in range(trees):
+        line = share[t]
+        for r in range(rows):
+            line[start + r] /= total[r]
 
 
 @kernel
