@@ -122,14 +122,15 @@ def take_turns(steps: dict[str, Callable[[], None]], device: str, rounds: int, a
     times: dict[str, list[float]] = {name: [] for name in steps}
     for _ in range(rounds):
         for name, step in steps.items():
+            time.sleep(0.1)  # OpenMP's threads spin for a while after work: let the opponent's go to sleep
             times[name].append(seconds(step, device, at_least))
     return {name: statistics.median(found) for name, found in times.items()}
 
 
 def peak_memory(step: Callable[[], None], device: str) -> float | None:
     """Return the most memory, in MiB, that one step adds to what was there before; None where it cannot be read."""
-    step()
     if device == "cuda":
+        step()
         torch.cuda.synchronize()
         before = torch.cuda.memory_allocated()
         torch.cuda.reset_peak_memory_stats()

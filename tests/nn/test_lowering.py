@@ -138,11 +138,9 @@ def test_forests_that_the_layer_cannot_hold_are_refused():
     oblique = random_forest(rng, kinds=(OBLIQUE,), max_splits=4, n_trees=9)
     with pytest.raises(InvalidArgumentError, match="category or oblique splits"):
         HardTrees.from_forest(oblique)
-    linear = random_forest(rng, kinds=(THRESHOLD,), linear=True)
-    linear = dataclasses.replace(linear, threshold=np.clip(linear.threshold, -1, 1))
-    with pytest.raises(InvalidArgumentError, match="linear leaves"):
-        HardTrees.from_forest(linear)
     forest = HardTrees(2, 1, depth=2).to_forest()
+    with pytest.raises(InvalidArgumentError, match="linear leaves"):
+        HardTrees.from_forest(dataclasses.replace(forest, leaf_coef=np.ones((4, 2, 1))))
     endless = dataclasses.replace(forest, threshold=np.where(forest.kind == THRESHOLD, np.inf, 0.0))
     with pytest.raises(InvalidArgumentError, match="infinite threshold"):
         HardTrees.from_forest(endless)
