@@ -23,6 +23,7 @@ from hardwood.ops._cpu_simd import LANES, ROWS
 
 # Fewer cells of work (rows x trees x depth) than this are done sooner by one thread than handed to another.
 _WORTH_A_THREAD = 20_000
+_CACHE_LINE = 64  # bytes
 _PARAMETERS = {1: "split_logits", 2: "thresholds", 3: "leaf_values", 4: "leaf_weights", 5: "missing_logits"}
 
 
@@ -245,9 +246,17 @@ def _equal_shares(
     return share
 
 
+def _aligned_zeros(rows: int, columns: int, dtype: np.dtype) -> np.ndarray:
+    """Return zeros that begin at a cache line: otherwise every vector that a kernel loads lies across two."""
+    size = rows * columns
+    room = np.zeros(size + _CACHE_LINE // dtype.itemsize, dtype)
+    first = -room.ctypes.data % _CACHE_LINE // dtype.itemsize
+    return room[first : first + size].reshape(rows, columns)
+
+
 def _columns(x: Tensor) -> np.ndarray:
     """Return `x` transposed, its rows padded for the kernels."""
-    columns = np.zeros((x.shape[1], -(-len(x) // ROWS) * ROWS), x.numpy().dtype)
+    columns = _aligned_zeros(x.shape[1], -(-len(x) // ROWS) * ROWS, x.numpy().dtype)
     columns[:, : len(x)] = x.numpy().T
     return columns
 
@@ -255,11 +264,12 @@ def _columns(x: Tensor) -> np.ndarray:
 def _table(x: Tensor) -> Table:
     """Lay the rows out for the kernels; cells that are not finite become 0 in `x` and are listed."""
     rows = x.numpy()
-    padded = np.zeros((len(rows), -(-rows.shape[1] // LANES) * LANES), rows.dtype)
+    padded = _aligned_zeros(len(rows), -(-rows.shape[1] // LANES) * LANES, rows.dtype)
     padded[:, : rows.shape[1]] = rows
     odd = ~np.isfinite(padded)
     if not odd.any():
         return Table(padded, _columns(x), np.empty(0, np.int64), np.empty(0, np.int64))
     odd_start = np.zeros(len(rows) + 1, np.int64)
     np.cumsum(odd.sum(1), out=odd_start[1:])
-    return Table(np.where(odd, rows.dtype.type(0), padded), _columns(x), odd_start, np.nonzero(odd)[1])
+    padded[odd] = 0
+    return Table(padded, _columns(x), odd_start, np.nonzero(odd)[1])
