@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -16,7 +17,7 @@ Link = Literal["identity", "sigmoid", "softmax", "exp"]
 LossFunction = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
-class Loss:
+class Loss(ABC):
     """A loss of raw predictions, before the link.
 
     Calling it gives one number for each row, or for each row and tree when predictions are `(rows, trees, outputs)`.
@@ -24,26 +25,27 @@ class Loss:
     number for the batch, or one for each tree; the loop then takes it as it is.
     """
 
+    @abstractmethod
     def n_outputs(self, target: Shaped[Tensor, "rows ..."]) -> int:
         """Return how many outputs a model needs for this target."""
-        raise NotImplementedError
 
+    @abstractmethod
     def link(self, n_outputs: int) -> Link:
         """Return the link that turns raw predictions into what the target means."""
-        raise NotImplementedError
 
+    @abstractmethod
     def prepare(
         self, target: Shaped[Tensor, "rows ..."], n_outputs: int, dtype: torch.dtype
     ) -> Shaped[Tensor, "rows ..."]:
         """Check a target, and return it in the type that the loss computes with."""
-        raise NotImplementedError
 
+    @abstractmethod
     def initial(
         self, target: Shaped[Tensor, "rows ..."], weight: Float[Tensor, " rows"] | None = None
     ) -> Float[Tensor, " outputs"]:
         """Return the constant raw prediction that a model best starts from."""
-        raise NotImplementedError
 
+    @abstractmethod
     def __call__(
         self,
         prediction: Float[Tensor, "rows ... outputs"],
@@ -51,7 +53,6 @@ class Loss:
         weight: Float[Tensor, " rows"] | None = None,
     ) -> Float[Tensor, "..."]:
         """Return the loss of each row (and tree)."""
-        raise NotImplementedError
 
 
 def beside(target: Shaped[Tensor, "..."], prediction: Float[Tensor, "..."]) -> Shaped[Tensor, "..."]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -54,11 +55,13 @@ class _Regression(Loss):
         values = self._values(prediction, beside(target, prediction))
         return values.squeeze(-1) if values.shape[-1] == 1 else values.mean(-1)
 
+    @abstractmethod
     def _constant(self, target: Tensor, weight: Tensor | None) -> Tensor:
-        raise NotImplementedError
+        """Return the best constant for each column."""
 
+    @abstractmethod
     def _values(self, prediction: Tensor, target: Tensor) -> Tensor:
-        raise NotImplementedError
+        """Return the loss of each number."""
 
 
 @dataclass(frozen=True)
@@ -142,9 +145,9 @@ class _Counts(_Regression):
         """Return "exp"."""
         return "exp"
 
+    @abstractmethod
     def _lowest(self) -> tuple[float, bool]:
         """Return the lowest target, and whether it is itself allowed."""
-        raise NotImplementedError
 
     def prepare(
         self, target: Shaped[Tensor, "rows ..."], n_outputs: int, dtype: torch.dtype
