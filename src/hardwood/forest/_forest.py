@@ -28,6 +28,7 @@ import numpy as np
 from hardwood._typing import Bool, Float, Int, Shaped
 
 if TYPE_CHECKING:
+    from hardwood.forest._monotone import MonotoneViolation
     from hardwood.forest._plan import Plan
 
 Combine = Literal["sum", "mean", "softmax"]
@@ -198,6 +199,44 @@ class Forest:
         from hardwood.forest import _prune
 
         return _prune.prune(self, X)
+
+    def is_monotone(self, constraints: Any) -> bool:
+        """Tell whether outputs, before the link, are known never to fall along some columns, or never to rise.
+
+        `constraints` has 1 (never falls), -1 (never rises) or 0 for every column, or is a mapping from names or numbers
+        of columns. It is about rows that differ in such columns only; a missing value is not compared with numbers.
+        True holds to the last bit, for every two rows. False says that some tree breaks it, or changes its weight;
+        `monotone_violation` shows where. Of a forest of several trees, their sum might still keep it.
+        """
+        return self.monotone_violation(constraints) is None
+
+    def monotone_violation(self, constraints: Any) -> MonotoneViolation | None:
+        """Return two rows that one tree treats against the constraints of `is_monotone`; None if there are none."""
+        from hardwood.forest import _monotone
+
+        return _monotone.violation(self, constraints)
+
+    def make_monotone(self, constraints: Any) -> Forest:
+        """Return a forest of the same splits that `is_monotone`: leaves move to the middle of what bounds them.
+
+        A leaf's value becomes the middle of the largest value of all leaves that may not say more and the smallest of
+        all that may not say less, its own among them: a tree that is monotone stays as it is. Under "softmax", leaves
+        between which a row can move by constrained columns get their mean weight.
+        """
+        from hardwood.forest import _monotone
+
+        return _monotone.make_monotone(self, constraints)
+
+    def truncate(self, max_depth: int, X: Any, sample_weight: Any = None) -> Forest:
+        """Return the forest whose paths end after `max_depth` splits, in leaves with the mean of those below.
+
+        The mean is taken over the rows of `X` that reach the node, of the leaves that they reach, weighed by
+        `sample_weight`; where no row comes, it is the plain mean of the leaves below. So with "sum" and "mean", the
+        mean output over `X` stays.
+        """
+        from hardwood.forest import _truncate
+
+        return _truncate.truncate(self, max_depth, X, sample_weight)
 
     def select(self, trees: Any) -> Forest:
         """Return the forest of some of the trees: a list of tree numbers, a slice or a boolean mask."""
