@@ -44,6 +44,10 @@ class HardTrees(nn.Module):
         split: "sigmoid" (GradTree), "softsign" (GRANDE) or "entmoid": how the pull on a split falls with distance.
         learn_missing: learn where a missing value goes, at each node for each feature. Otherwise it goes left.
         features_per_tree: how many columns, drawn at random, each tree may split on; all by default.
+        monotone: 1, -1 or 0 for every column: outputs never fall, or never rise, while a row moves along it from number
+            to number. Holds to the last bit, at every step of training, for every output and before any link; with
+            "annealed" selection, in eval mode. Leaves get the middle of the values that bound them, and under "softmax"
+            those between which a row can so move share their mean weight (`ops._monotone_leaves`).
         init: "glorot" or "normal", the papers' two ways to draw first parameters.
         temperature: of "gumbel" and "annealed"; a plain attribute to lower during training.
         generator: source of the random first parameters, feature subsets and Gumbel noise; torch's own by default.
@@ -52,6 +56,7 @@ class HardTrees(nn.Module):
     leaf_weights: nn.Parameter | None
     missing_logits: nn.Parameter | None
     feature_subset: Tensor | None
+    _direction: Tensor | None
 
     def __init__(
         self,
@@ -65,6 +70,7 @@ class HardTrees(nn.Module):
         split: Split = "sigmoid",
         learn_missing: bool = True,
         features_per_tree: int | None = None,
+        monotone: Sequence[int] | None = None,
         init: Init = "glorot",
         temperature: float = 1.0,
         generator: torch.Generator | None = None,
@@ -90,10 +96,13 @@ class HardTrees(nn.Module):
         if not 1 <= chosen <= n_features:
             reject("features_per_tree", chosen, f"must be 1 to {n_features}", "leave it out to use all features")
         _check_depth(depth, n_trees, chosen, n_outputs, dtype, device)
+        if monotone is not None:
+            _check_directions(monotone, n_features)
 
         self.n_features, self.n_outputs, self.n_trees, self.depth = n_features, n_outputs, n_trees, depth
         self.combine, self.selection, self.split = combine, selection, split
         self.temperature = temperature
+        self.monotone = None if monotone is None else tuple(int(each) for each in monotone)
         self._generator = generator
         nodes, leaves = 2**depth - 1, 2**depth
 
@@ -107,6 +116,9 @@ class HardTrees(nn.Module):
         self.register_parameter("missing_logits", parameter(n_trees, nodes, chosen) if learn_missing else None)
         subset = None if chosen == n_features else draw_subsets(n_trees, n_features, chosen, generator, device)
         self.register_buffer("feature_subset", subset)
+        # A setting, not a state: parameters of a layer without constraints can be loaded.
+        direction = torch.tensor(self.monotone, device=device) if any(self.monotone or ()) else None
+        self.register_buffer("_direction", direction, persistent=False)
 
     def forward(
         self, x: Float[Tensor, "rows features"], tree_mask: Bool[Tensor, "rows_or_1 trees"] | None = None
@@ -137,12 +149,13 @@ class HardTrees(nn.Module):
             selection = "entmax"
             if self.training:
                 logits, softened = logits / self.temperature, True
+        values, weights = self._leaves(logits)
         return hard_trees(
             x,
             logits,
             self.thresholds,
-            self.leaf_values,
-            leaf_weights=self.leaf_weights,
+            values,
+            leaf_weights=weights,
             missing_logits=self.missing_logits,
             feature_subset=self.feature_subset,
             tree_mask=tree_mask,
@@ -150,6 +163,22 @@ class HardTrees(nn.Module):
             selection=selection,
             split=self.split,
             soft_selection=softened,
+        )
+
+    def _leaves(self, split_logits: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Return the leaf values and leaf weights that count: the parameters, or what `monotone` makes of them."""
+        if self._direction is None:
+            return self.leaf_values, self.leaf_weights
+        from hardwood.ops._monotone_leaves import monotone_leaves
+
+        return monotone_leaves(
+            split_logits,
+            self.thresholds,
+            self.leaf_values,
+            self._direction,
+            leaf_weights=self.leaf_weights,
+            missing_logits=self.missing_logits,
+            feature_subset=self.feature_subset,
         )
 
     def to_forest(
@@ -192,7 +221,9 @@ class HardTrees(nn.Module):
             depth: levels of the layer's trees; by default those of the deepest tree.
             strength: the split logit of each node's own feature, the others having 0. Under entmax a node with 2 or
                 more never changes its feature; with less, training may.
-            options: passed on to `HardTrees`, such as `split`, `device` or `dtype`.
+            options: passed on to `HardTrees`, such as `split`, `device` or `dtype`. With `combine="none"` the trees go
+                their own ways; with `features_per_tree` each keeps the columns it splits on, and draws the rest. With
+                `monotone` the layer starts as the forest if that keeps it, and otherwise with leaves moved.
         """
         from hardwood.nn._lowering import lift
 
@@ -201,7 +232,8 @@ class HardTrees(nn.Module):
     def extra_repr(self) -> str:
         """Return the layer's settings, for `print`."""
         shown = f"n_features={self.n_features}, n_outputs={self.n_outputs}, n_trees={self.n_trees}, depth={self.depth}"
-        return f"{shown}, combine={self.combine!r}, selection={self.selection!r}, split={self.split!r}"
+        monotone = "" if self.monotone is None else f", monotone={self.monotone}"
+        return f"{shown}, combine={self.combine!r}, selection={self.selection!r}, split={self.split!r}{monotone}"
 
 
 def _check_depth(
@@ -223,3 +255,12 @@ def _check_depth(
             "depth", depth, f"training {n_trees} such trees takes {needed / 2**30:.0f} GiB, more than this machine has",
             "use a smaller depth, fewer trees, or features_per_tree",
         )  # fmt: skip
+
+
+def _check_directions(monotone: Sequence[int], n_features: int) -> None:
+    if len(monotone) != n_features:
+        problem = f"has {len(monotone)} entries for {n_features} columns"
+        reject("monotone", monotone, problem, "pass one for each column")
+    for column, each in enumerate(monotone):
+        if each not in (-1, 0, 1):
+            reject(f"monotone[{column}]", each, "is no direction", "use 1 (never falls), -1 (never rises) or 0")

@@ -24,22 +24,25 @@ def lower(layer: HardTrees, trees: Sequence[int] | None, **description: Any) -> 
     chosen = _chosen_trees(layer, trees)
     combine: Any = "sum" if layer.combine == "none" else layer.combine
     nodes = 2**layer.depth - 1
-    logits, thresholds, values = (
-        p.detach().double().cpu().numpy()[chosen] for p in (layer.split_logits, layer.thresholds, layer.leaf_values)
-    )
+
+    def array(parameter: torch.Tensor) -> np.ndarray:
+        return parameter.detach().double().cpu().numpy()[chosen]
+
+    logits, thresholds, values = (array(p) for p in (layer.split_logits, layer.thresholds, layer.leaf_values))
     for name, parameter in (("split_logits", logits), ("thresholds", thresholds), ("leaf_values", values)):
         if not np.isfinite(parameter).all():
             reject(
                 name, "nan or inf", "is not finite: there is no tree to read off", "go back to an earlier checkpoint"
             )
+    with torch.no_grad():
+        leaf_values, leaf_weights = layer._leaves(layer.split_logits)
     selected = logits.argmax(2)[:, :, None]
     column = selected
     if layer.feature_subset is not None:
         column = np.take_along_axis(layer.feature_subset.cpu().numpy()[chosen][:, None, :], selected, 2)
     missing_left = np.ones((len(chosen), nodes), bool)
     if layer.missing_logits is not None:
-        missing = layer.missing_logits.detach().double().cpu().numpy()[chosen]
-        missing_left = np.take_along_axis(missing, selected, 2)[:, :, 0] < 0
+        missing_left = np.take_along_axis(array(layer.missing_logits), selected, 2)[:, :, 0] < 0
 
     def with_leaves(at_nodes: np.ndarray, at_leaves: Any) -> np.ndarray:
         return np.pad(at_nodes.reshape(len(chosen), nodes), ((0, 0), (0, nodes + 1)), constant_values=at_leaves).ravel()
@@ -57,8 +60,8 @@ def lower(layer: HardTrees, trees: Sequence[int] | None, **description: Any) -> 
         options["categories"] = {key: tuple(values) for key, values in options["categories"].items()}
     weights = None
     if combine == "softmax":
-        assert layer.leaf_weights is not None
-        weights = layer.leaf_weights.detach().double().cpu().numpy()[chosen].ravel()
+        assert leaf_weights is not None
+        weights = array(leaf_weights).ravel()
     return Forest(
         tree_start=np.arange(len(chosen) + 1) * size,
         kind=with_leaves(np.full((len(chosen), nodes), THRESHOLD), LEAF),
@@ -67,7 +70,7 @@ def lower(layer: HardTrees, trees: Sequence[int] | None, **description: Any) -> 
         feature=with_leaves(column, -1),
         threshold=with_leaves(np.take_along_axis(thresholds, selected, 2), 0.0),
         missing_left=with_leaves(missing_left, False),
-        leaf_values=values.reshape(-1, layer.n_outputs),
+        leaf_values=array(leaf_values).reshape(-1, layer.n_outputs),
         n_features=layer.n_features,
         leaf_weights=weights,
         combine=combine,
@@ -108,13 +111,28 @@ def lift(
     layer = cls(
         forest.n_features, forest.n_outputs, forest.n_trees, depth, **{"combine": forest.combine, **options}
     )  # fmt: skip
-    if layer.combine != forest.combine:
-        reject("combine", layer.combine, f"the forest combines by {forest.combine!r}", "leave combine out")
+    if layer.combine not in (forest.combine, "none"):
+        reject("combine", layer.combine, f"the forest combines by {forest.combine!r}", 'leave it out, or pass "none"')
     if layer.feature_subset is not None:
-        reject("features_per_tree", options["features_per_tree"], "could hide a split", "leave features_per_tree out")
+        layer.feature_subset.copy_(_subsets_with_splits(forest, layer.feature_subset))
     at = _embed(forest, depth)
     _fill(layer, forest, at, strength)
     return layer
+
+
+def _subsets_with_splits(forest: Forest, drawn: torch.Tensor) -> torch.Tensor:
+    """Return each tree's columns: those it splits on, and as many of the drawn ones as there is room for."""
+    size = drawn.shape[1]
+    subsets = []
+    for tree, others in enumerate(drawn.cpu().numpy()):
+        nodes = slice(int(forest.tree_start[tree]), int(forest.tree_start[tree + 1]))
+        used = np.unique(forest.feature[nodes][forest.kind[nodes] == THRESHOLD])
+        if len(used) > size:
+            problem = f"tree {tree} of the forest splits on {len(used)} columns"
+            reject("features_per_tree", size, problem, f"pass {len(used)} or more, or leave it out")
+        rest = others[~np.isin(others, used)]
+        subsets.append(np.sort(np.concatenate([used, rest[: size - len(used)]])))
+    return torch.from_numpy(np.stack(subsets).astype(np.int64))
 
 
 def _embed(forest: Forest, depth: int) -> Int[np.ndarray, "trees places"]:
@@ -134,13 +152,19 @@ def _fill(layer: HardTrees, forest: Forest, at: np.ndarray, strength: float) -> 
     nodes = 2**layer.depth - 1
     inner_at, leaf_at = at[:, :nodes], at[:, nodes:]
     splits = forest.kind[inner_at] != LEAF
-    feature = np.where(splits, forest.feature[inner_at], 0)[:, :, None]
+    subset = np.arange(forest.n_features)[None, :].repeat(forest.n_trees, 0)
+    if layer.feature_subset is not None:
+        subset = layer.feature_subset.cpu().numpy()
+    column = np.where(splits, forest.feature[inner_at], subset[:, :1])
+    # Where each split's column stands among its tree's columns.
+    feature = np.stack([np.searchsorted(own, wanted) for own, wanted in zip(subset, column, strict=True)])[:, :, None]
     # A feature that a node does not use starts at the mean of its thresholds elsewhere.
     used = forest.kind == THRESHOLD
     count = np.bincount(forest.feature[used], minlength=forest.n_features)
     total = np.bincount(forest.feature[used], forest.threshold[used], minlength=forest.n_features)
-    thresholds = np.tile(total / np.maximum(count, 1), (forest.n_trees, nodes, 1))
-    own = np.where(splits, forest.threshold[inner_at], thresholds[:, :, 0])[:, :, None]
+    usual = (total / np.maximum(count, 1))[subset]
+    thresholds = np.repeat(usual[:, None, :], nodes, axis=1)
+    own = np.where(splits[:, :, None], forest.threshold[inner_at][:, :, None], np.take_along_axis(thresholds, feature, 2))
     np.put_along_axis(thresholds, feature, own, 2)
     logits = np.zeros_like(thresholds)
     np.put_along_axis(logits, feature, np.where(splits, strength, 0.0)[:, :, None], 2)
