@@ -128,7 +128,7 @@ def test_standard() -> None:
         ([1.0, 2.0], "must have shape"),
         ([1.0, -1.0, 1.0], "is no weight"),
         ([1.0, np.nan, 1.0], "is no weight"),
-        ([0.0, 0.0, 0.0], "is 0 for every row"),
+        ([0.0, 0.0, 0.0], "is zero for every row"),
         ([1e308, 1e308, 1e308], "too large"),
         (["a", "b", "c"], "does not hold numbers"),
     ],

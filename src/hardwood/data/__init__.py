@@ -13,6 +13,13 @@ from hardwood.data._monotone import fit_standard as fit_standard
 from hardwood.data._quantile import Quantile as Quantile
 from hardwood.data._quantile import fit_quantile as fit_quantile
 from hardwood.data._split import split_rows as split_rows
+from hardwood.data._stream import TableStream as TableStream
+from hardwood.data._stream import stream as stream
+from hardwood.data._stream_checks import TableChunk as TableChunk
+from hardwood.data._stream_files import read_csv as read_csv
+from hardwood.data._stream_files import read_parquet as read_parquet
+from hardwood.data._stream_sample import StreamSample as StreamSample
+from hardwood.data._stream_sample import sample as sample
 
 __all__ = [
     "Columns",
@@ -20,10 +27,17 @@ __all__ = [
     "Monotone",
     "Quantile",
     "Standard",
+    "StreamSample",
+    "TableChunk",
     "TableEncoder",
+    "TableStream",
     "fit_quantile",
     "fit_standard",
     "learn_columns",
+    "read_csv",
+    "read_parquet",
+    "sample",
     "split_rows",
+    "stream",
     "take_rows",
 ]

@@ -108,7 +108,7 @@ def read(X: Any) -> Any:
         # NumPy makes texts of the numbers in a list that also has texts.
         array = np.array(X, dtype=object)
     if array.ndim != 2:
-        one = "pass one row as X.reshape(1, -1), one column as X.reshape(-1, 1)"
+        one = "Reshape your data: one row is X.reshape(1, -1), one column is X.reshape(-1, 1)"
         remedy = one if array.ndim == 1 else "pass an array of shape (rows, columns)"
         reject("X", f"an array of shape {array.shape}", "must have two dimensions", remedy)
     return array

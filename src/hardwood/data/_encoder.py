@@ -21,6 +21,7 @@ from hardwood.data._columns import Columns, learn_columns, read
 from hardwood.data._lower import lower
 from hardwood.data._monotone import Identity, Monotone, check_weights, fit_standard
 from hardwood.data._quantile import fit_quantile
+from hardwood.data._raise import raise_forest
 from hardwood.errors import reject
 from hardwood.forest import Forest
 
@@ -186,6 +187,11 @@ class TableEncoder:
         return len(self.encoded_names)
 
     @property
+    def cells_per_column(self) -> tuple[int, ...]:
+        """The number of encoded columns of each raw column."""
+        return tuple(part.values.shape[1] if isinstance(part, CategoryCells) else 1 for part in self._fitted()[1])
+
+    @property
     def encoded_names(self) -> tuple[str, ...]:
         """The encoded columns' names: `age`; `colour=blue` for a one-hot cell; `city~y` for an encoding by target."""
         columns, parts = self._fitted()
@@ -205,6 +211,24 @@ class TableEncoder:
         go through `to_raw` first.
         """
         return lower(forest, *self._fitted())
+
+    def raise_forest(self, forest: Forest, raw: Float[np.ndarray, "rows columns"], sample_weight: Any = None) -> Forest:
+        """Return a forest on encoded columns that sends the rows of `raw` as `forest`, on raw columns, does.
+
+        That is a start for training, such as `HardTrees.from_forest`. A threshold comes to stand halfway between the
+        encoded numbers nearest to it, and a set of categories becomes a threshold on one of the column's cells. So rows
+        that one encoded number stands for stay together, and a set that no cell can tell is told as well as one can:
+        both go where most of the weight belongs. Rows of weight 0 have no say.
+
+        Where the forest has vocabularies of its own, categories are matched by their words.
+        """
+        columns, parts = self._fitted()
+        if raw.shape[1] != len(columns):
+            problem = f"has {raw.shape[1]} column(s), but training had {len(columns)}"
+            reject("raw", f"an array of shape {raw.shape}", problem, "pass what to_raw returns")
+        if len(raw) == 0:
+            reject("raw", f"an array of shape {raw.shape}", "has no rows", "pass the rows to be sent the same way")
+        return raise_forest(forest, columns, parts, self.encoded_names, raw, check_weights(sample_weight, len(raw)))
 
     def _fitted(self) -> tuple[Columns, tuple[Monotone | CategoryCells, ...]]:
         if not hasattr(self, "columns"):

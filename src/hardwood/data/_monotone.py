@@ -130,7 +130,7 @@ def check_weights(weight: object, n_rows: int) -> Float[np.ndarray, " rows"]:
         where = int(np.argmax(bad))
         reject(f"sample_weight[{where}]", float(given[where]), "is no weight", "pass finite numbers of at least 0")
     if not (given > 0).any():
-        reject("sample_weight", given.tolist(), "is 0 for every row", "give at least one row a weight above 0")
+        reject("sample_weight", given.tolist(), "is zero for every row", "give at least one row a weight above 0")
     if given.max() > LARGEST / n_rows:
         reject("sample_weight", float(given.max()), "is too large to be summed", "divide all weights by it")
     return given
