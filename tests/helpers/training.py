@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 
 from hardwood.nn import HardTrees
-from hardwood.train import TrainingSettings, fit
+from hardwood.train import TrainingSettings, fit, fit_stream
 
 
 def seeded(seed: int = 0) -> torch.Generator:
@@ -57,4 +58,32 @@ def train_ensemble(checkpoint: str | None, **given: Any) -> dict[str, torch.Tens
     rows, target = two_moons(400)
     fit(model, rows, target, loss="focal", settings=settings, validation=two_moons(100, seed=1), checkpoint=checkpoint,
         **given)  # fmt: skip
+    return weights_of(model)
+
+
+class Chunks:
+    """A table as a source of chunks, which counts how often it is read."""
+
+    def __init__(
+        self, rows: torch.Tensor, target: torch.Tensor, size: int, weight: torch.Tensor | None = None
+    ) -> None:  # fmt: skip
+        self.tensors = (rows, target) if weight is None else (rows, target, weight)
+        self.size, self.passes = size, 0
+
+    def __iter__(self) -> Iterator[tuple[torch.Tensor, ...]]:
+        self.passes += 1
+        for start in range(0, len(self.tensors[0]), self.size):
+            yield tuple(tensor[start : start + self.size] for tensor in self.tensors)
+
+
+def train_streamed(checkpoint: str | None, **given: Any) -> dict[str, torch.Tensor]:
+    """Train a small ensemble on a stream, and return its weights."""
+    model = HardTrees(2, 1, n_trees=4, depth=3, generator=seeded())
+    settings = TrainingSettings(
+        max_epochs=5, batch_size=32, learning_rate=0.03, averaging="ema", tree_dropout=0.2, checkpoint_seconds=0.0,
+        evaluate_every=5,
+    )  # fmt: skip
+    source = Chunks(*two_moons(220), 50)
+    fit_stream(model, source, loss="focal", settings=settings, shuffle_rows=100, validation=two_moons(60, seed=1),
+               checkpoint=checkpoint, **given)  # fmt: skip
     return weights_of(model)

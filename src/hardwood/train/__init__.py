@@ -15,6 +15,7 @@ from hardwood.train._loop import fit as fit
 from hardwood.train._losses import CustomLoss as CustomLoss
 from hardwood.train._losses import Loss as Loss
 from hardwood.train._losses import make_loss as make_loss
+from hardwood.train._online import OnlineTraining as OnlineTraining
 from hardwood.train._progress import ProgressBar as ProgressBar
 from hardwood.train._regression_losses import AbsoluteError as AbsoluteError
 from hardwood.train._regression_losses import Huber as Huber
@@ -24,4 +25,5 @@ from hardwood.train._regression_losses import SquaredError as SquaredError
 from hardwood.train._regression_losses import Tweedie as Tweedie
 from hardwood.train._result import TrainingResult as TrainingResult
 from hardwood.train._settings import TrainingSettings as TrainingSettings
+from hardwood.train._stream import fit_stream as fit_stream
 from hardwood.train._weights import class_factors as class_factors

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from hardwood._typing import Bool, Int
 from hardwood.errors import reject
+
+
+def make_generators(random_state: int) -> tuple[torch.Generator, torch.Generator]:
+    """Return the generators of shuffles and of dropout."""
+    seeds = np.random.SeedSequence(random_state).generate_state(2, np.uint64) >> np.uint64(1)
+    shuffles, dropout = (torch.Generator().manual_seed(int(seed)) for seed in seeds)
+    return shuffles, dropout
 
 
 class Batches:

@@ -21,7 +21,7 @@ class TrainingState:
     model: nn.Module
     settings: TrainingSettings
     history: History
-    steps_per_epoch: int
+    steps_per_epoch: int | None  # None in the first epoch of a stream of unknown length
     n_trees: int | None  # restarts that are trained together; None when the model is one model
     epoch: int = 0  # the epoch at hand, or the one that has just ended; 0 before the first
     step: int = 0  # steps done

@@ -11,15 +11,17 @@ from torch import Tensor, nn
 from hardwood._typing import Bool, Float, Shaped
 from hardwood.errors import reject
 from hardwood.train import _checkpoint, _resume
-from hardwood.train._best import shared_parameters
+from hardwood.train._batches import Batches, make_generators
 from hardwood.train._callbacks import Callback
-from hardwood.train._data import Tables, prepare
+from hardwood.train._data import Intake, Terms, check_devices, check_rows, device_of
 from hardwood.train._errors import TrainingDivergedError
+from hardwood.train._feed import TableFeed
 from hardwood.train._losses import Loss, LossFunction, make_loss
 from hardwood.train._progress import ProgressBar
 from hardwood.train._result import StopReason, TrainingResult
 from hardwood.train._settings import TrainingSettings
-from hardwood.train._training import Training, trees_of
+from hardwood.train._step import check_restarts, trees_of
+from hardwood.train._training import Training
 from hardwood.train._weights import ClassWeight
 
 
@@ -71,14 +73,29 @@ def fit(
     """
     settings = settings or TrainingSettings()
     loss = make_loss(loss)
-    tables = prepare(model, loss, rows, target, validation, sample_weight, class_weight, base)
-    _check(model, settings, tables, tree_rows)
+    device = device_of(model, rows)
+    check_devices(device, validation, rows=rows, target=target, sample_weight=sample_weight, base=base)
+    check_rows("rows", rows, target)
+    intake = Intake.learn(model, loss, rows, target, sample_weight, class_weight, base)
+    table = intake.table(rows, target, sample_weight, "sample_weight")
+    terms = intake.terms(validation, rows.shape[1])
+    check_terms(model, settings, terms)
+    if tree_rows is not None:
+        _check_tree_rows(tree_rows, rows, terms.n_trees or trees_of(model))
     if checkpoint is not None:
         _checkpoint.check_path("checkpoint", checkpoint)
-    training = Training(model, loss, settings, tables, tree_rows, checkpoint)
+    shuffles, dropout = make_generators(settings.random_state)
+    batches = Batches(len(rows), settings.batch_size, shuffles, replace=settings.replace, device=device)
+    feed = TableFeed(table, batches, tree_rows)
+    return run(Training(model, loss, settings, feed, terms, dropout, checkpoint), callbacks, verbose, resume_from)
+
+
+def run(
+    training: Training, callbacks: Sequence[Callback], verbose: int, resume_from: str | os.PathLike[str] | None
+) -> TrainingResult:
+    """Take steps and evaluate until training is over: the loop itself, whatever feeds it."""
     if resume_from is not None:
         _resume.resume(resume_from, training)
-
     listeners: list[Callback] = [*callbacks, ProgressBar()] if verbose else list(callbacks)
     stop_reason: StopReason | None = None
     begun: list[Callback] = []
@@ -108,29 +125,25 @@ def fit(
         training.best.restore()
         raise
     finally:
+        training.feed.close()
         for listener in begun:
             listener.on_fit_end(training.state)
     return training.result(stop_reason)
 
 
-def _check(model: nn.Module, settings: TrainingSettings, tables: Tables, tree_rows: Tensor | None) -> None:
+def check_terms(model: nn.Module, settings: TrainingSettings, terms: Terms) -> None:
     """Refuse what does not go together."""
-    if tables.validation is None:
+    if terms.validation is None:
         if settings.patience is not None:
             reject("patience", settings.patience, "needs validation rows", "pass validation=(rows, target)")
         if settings.schedule == "plateau":
             reject("schedule", "plateau", "needs validation rows", "pass validation=(rows, target)")
-    if tables.n_trees is not None:
-        shared = shared_parameters(model, tables.n_trees)
-        if shared:
-            reject("model", shared[0], "is shared by trees that are trained as restarts",
-                   'combine the trees, or use HardTrees(combine="none") alone')  # fmt: skip
-        if settings.tree_dropout:
-            reject("tree_dropout", settings.tree_dropout, "has no meaning for restarts", "set it to 0")
-    if tree_rows is not None:
-        n_trees = tables.n_trees or trees_of(model)
-        wanted = (len(tables.training.rows), n_trees)
-        if tuple(tree_rows.shape) != wanted:
-            reject("tree_rows.shape", tuple(tree_rows.shape), "does not fit rows and trees", f"pass shape {wanted}")
-        if tree_rows.device != tables.training.rows.device:
-            reject("tree_rows.device", str(tree_rows.device), "is not that of the rows", "move it there")
+    check_restarts(model, settings, terms.n_trees)
+
+
+def _check_tree_rows(tree_rows: Tensor, rows: Tensor, n_trees: int) -> None:
+    if tuple(tree_rows.shape) != (len(rows), n_trees):
+        problem = "does not fit rows and trees"
+        reject("tree_rows.shape", tuple(tree_rows.shape), problem, f"pass shape {(len(rows), n_trees)}")
+    if tree_rows.device != rows.device:
+        reject("tree_rows.device", str(tree_rows.device), "is not that of the rows", "move it there")

@@ -12,6 +12,11 @@ from hardwood._typing import Float
 from hardwood.train._settings import TrainingSettings
 
 
+def needs_steps(settings: TrainingSettings) -> bool:
+    """Return whether the rates depend on how many steps an epoch has."""
+    return settings.schedule == "cosine" or settings.warmup_epochs > 0
+
+
 class RateSchedule:
     """Sets the optimiser's learning rates at every step.
 
@@ -21,13 +26,14 @@ class RateSchedule:
     """
 
     def __init__(
-        self, optimizer: torch.optim.Optimizer, settings: TrainingSettings, steps_per_epoch: int, n_losses: int
+        self, optimizer: torch.optim.Optimizer, settings: TrainingSettings, steps_per_epoch: int | None, n_losses: int
     ) -> None:
         self._groups: list[dict[str, Any]] = optimizer.param_groups
         self._rates = [float(group["lr"]) for group in self._groups]
         self._settings = settings
-        self._warmup = settings.warmup_epochs * steps_per_epoch
-        self._total = settings.max_epochs * steps_per_epoch
+        # Nobody asks for these when the steps may be unknown.
+        self._warmup = settings.warmup_epochs * (steps_per_epoch or 0)
+        self._total = settings.max_epochs * (steps_per_epoch or 0)
         self._factors = torch.ones(n_losses, dtype=torch.float64)
         self._best = torch.full((n_losses,), math.inf, dtype=torch.float64)
         self._waited = torch.zeros(n_losses, dtype=torch.int64)

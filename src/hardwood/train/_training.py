@@ -6,26 +6,24 @@ import math
 import os
 import time
 import warnings
-from typing import NoReturn
+from typing import Any, NoReturn
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from hardwood.errors import InvalidArgumentError, reject
 from hardwood.train import _checkpoint, _resume
 from hardwood.train._averages import WeightAverage
-from hardwood.train._batches import Batches, TreeDropout
 from hardwood.train._best import BestParameters
 from hardwood.train._callbacks import TrainingState
-from hardwood.train._data import Tables, evaluate, pick
+from hardwood.train._data import Terms, evaluate
 from hardwood.train._errors import TrainingDivergedError, TrainingWarning
+from hardwood.train._feed import Feed
 from hardwood.train._history import History, HistoryRecord
 from hardwood.train._losses import Loss
-from hardwood.train._optimizers import clip_gradients, make_optimizer
 from hardwood.train._result import StopReason, TrainingResult
 from hardwood.train._schedules import RateSchedule
 from hardwood.train._settings import TrainingSettings
+from hardwood.train._step import Stepper
 
 # Losses are looked at in groups: reading each one would stop a GPU after every step.
 _STEPS_BETWEEN_LOOKS = 32
@@ -39,28 +37,21 @@ class Training:
         model: nn.Module,
         loss: Loss,
         settings: TrainingSettings,
-        tables: Tables,
-        tree_rows: Tensor | None,
+        feed: Feed,
+        terms: Terms,
+        dropout: torch.Generator,
         checkpoint: str | os.PathLike[str] | None,
     ) -> None:
-        self.model, self.loss, self.settings, self.tables = model, loss, settings, tables
-        self.tree_rows = tree_rows
-        n_rows, device = len(tables.training.rows), tables.training.rows.device
-        n_losses = tables.n_trees or 1
-        seeds = np.random.SeedSequence(settings.random_state).generate_state(2, np.uint64) >> np.uint64(1)
-        self.generators = [torch.Generator().manual_seed(int(seed)) for seed in seeds]
-        self.batches = Batches(n_rows, settings.batch_size, self.generators[0], replace=settings.replace, device=device)
-        self.dropout: TreeDropout | None = None
-        if settings.tree_dropout:
-            self.dropout = TreeDropout(trees_of(model), settings.tree_dropout, self.generators[1], device)
-        self.optimizer = make_optimizer(model, settings)
-        self.parameters: list[nn.Parameter] = [p for group in self.optimizer.param_groups for p in group["params"]]
-        self.schedule = RateSchedule(self.optimizer, settings, self.batches.steps_per_epoch, n_losses)
-        self.average = WeightAverage(self.parameters, settings)
-        self.best = BestParameters(model, tables.n_trees, settings.patience)
-        self.state = TrainingState(model, settings, History(), self.batches.steps_per_epoch, tables.n_trees)
+        self.model, self.loss, self.settings, self.feed, self.terms = model, loss, settings, feed, terms
+        self.dropout = dropout
+        self.stepper = Stepper(model, loss, settings, dropout)
+        n_losses = terms.n_trees or 1
+        self.schedule = RateSchedule(self.stepper.optimizer, settings, feed.steps_per_epoch, n_losses)
+        self.average = WeightAverage(self.stepper.parameters, settings)
+        self.best = BestParameters(model, terms.n_trees, settings.patience)
+        self.state = TrainingState(model, settings, History(), feed.steps_per_epoch, terms.n_trees)
         self._checkpoint, self._written = checkpoint, time.perf_counter()
-        self._fingerprint: str | None = None
+        self._identity: dict[str, Any] | None = None
         self._began = time.perf_counter()
         self._evaluated_at = 0
         self._unseen: list[Tensor] = []  # losses of the steps since the last look
@@ -69,44 +60,19 @@ class Training:
 
     def step(self) -> None:
         """Take one batch, and move the parameters."""
-        take = self.batches.take()
-        rows = pick(self.tables.training.rows, take)
-        tree_rows = None if self.tree_rows is None else pick(self.tree_rows, take)
-        by_model = self.tables.n_trees is None
-        mask = tree_rows if by_model else None
-        if self.dropout is not None:
-            mask = self.dropout.draw() if mask is None else mask & self.dropout.draw()
-        prediction = self._predict(rows, mask)
-        if self.tables.base is not None:
-            prediction = prediction + self.tables.base
-        # The gradient of a sum over trees is, for each tree, that of its own loss.
-        loss = self.tables.training.loss_of(prediction, self.loss, take, None if by_model else tree_rows)
-        self.optimizer.zero_grad()
-        torch.autograd.backward(loss.sum())
-
-        by_tree = self.tables.n_trees is not None
-        if self.settings.max_gradient_norm is not None:
-            clip_gradients(self.parameters, self.settings.max_gradient_norm, by_tree)
+        stepper = self.stepper
+        loss = stepper.differentiate(self.feed.take(), self.terms, self._replace_broken)
         self.schedule.set_rates(self.state.step)
-        self.schedule.remember(self.parameters)
-        self.optimizer.step()
-        self.schedule.shorten(self.parameters)
+        self.schedule.remember(stepper.parameters)
+        stepper.optimizer.step()
+        self.schedule.shorten(stepper.parameters)
         self.average.after_step()
         self.state.step += 1
-        self.state.epoch = math.ceil(self.batches.progress)
-        self._unseen.append(loss.detach())
+        self.state.epoch = self.feed.epoch + (not self.feed.at_epoch_end)
+        self.state.steps_per_epoch = self.feed.steps_per_epoch
+        self._unseen.append(loss)
         if len(self._unseen) == _STEPS_BETWEEN_LOOKS:
             self._look()
-
-    def _predict(self, rows: Tensor, mask: Tensor | None) -> Tensor:
-        options = {} if mask is None else {"tree_mask": mask}
-        try:
-            return self.model(rows, **options)
-        except InvalidArgumentError:
-            # Trees refuse to route by parameters that are not finite.
-            if not self._replace_broken():
-                raise
-            return self.model(rows, **options)
 
     def _replace_broken(self) -> bool:
         """Put trees whose parameters are not finite back to their best, as failed; stop if that would be all."""
@@ -117,30 +83,25 @@ class Training:
             self._diverge("a parameter became infinite or NaN", self.state.step)
         if not bool(broken.any()):
             return False
-        kept = self.best.kept(self.parameters)
+        kept = self.best.kept(self.stepper.parameters)
         self.average.replace(broken, kept)
-        with torch.no_grad():
-            for parameter, instead in zip(self.parameters, kept, strict=True):
-                parameter[broken] = instead[broken]
-                for name, average in self.optimizer.state[parameter].items():
-                    if name != "step":
-                        average[broken] = 0
+        self.stepper.put_back(broken, kept)
         return True
 
     @property
     def evaluation_is_due(self) -> bool:
         """Whether the step just taken ends an epoch, a stretch of `evaluate_every` steps, or the time."""
-        if self._is_out_of_time or self.batches.epoch >= self.settings.max_epochs:
+        if self._is_out_of_time or self.feed.epoch >= self.settings.max_epochs:
             return True
         if self.settings.evaluate_every is None:
-            return self.batches.at_epoch_end
+            return self.feed.at_epoch_end
         return self.state.step % self.settings.evaluate_every == 0
 
     def reason_to_stop(self) -> StopReason | None:
         """Return why training is over, or None."""
         if bool(self.best.done.all()):
             return "early_stopping"
-        if self.batches.epoch >= self.settings.max_epochs:
+        if self.feed.epoch >= self.settings.max_epochs:
             return "max_epochs"
         return "max_seconds" if self._is_out_of_time else None
 
@@ -183,10 +144,10 @@ class Training:
         """Evaluate on the validation rows with averaged parameters, and keep those if they are the best so far."""
         validation = None
         with self.average.in_place():
-            if self.tables.validation is None:
+            if self.terms.validation is None:
                 self.best.keep_latest(self.state.epoch)
             else:
-                validation = evaluate(self.model, self.loss, self.tables.validation, self.tables.base)
+                validation = evaluate(self.model, self.loss, [self.terms.validation], self.terms.base)
                 self.best.observe(_or_infinite(validation), self.state.epoch)
         self._evaluated_at = self.state.step
         if validation is not None:
@@ -211,7 +172,8 @@ class Training:
         self._seen += len(losses)
 
     def _diverge(self, what: str, step: int) -> NoReturn:
-        epoch = (step - 1) // self.batches.steps_per_epoch + 1
+        # Nobody knows the steps of an epoch only in the first one.
+        epoch = 1 if self.feed.steps_per_epoch is None else (step - 1) // self.feed.steps_per_epoch + 1
         kept = int(self.best.epochs.max())
         raise TrainingDivergedError(
             f"{what} in epoch {epoch} (step {step}); the model has its parameters of epoch {kept} again; "
@@ -221,17 +183,18 @@ class Training:
     def judge_interrupted(self) -> None:
         """After Ctrl-C, judge the parameters as they are now if nothing better is known."""
         first_epoch = self._evaluated_at == 0 and self.state.step > 0
-        if (first_epoch or self.tables.validation is None) and bool(self.best.finite().all()):
+        if (first_epoch or self.terms.validation is None) and bool(self.best.finite().all()):
             self.judge()
 
     def finish(self, stop_reason: StopReason | None) -> None:
         """Put the best parameters into the model, and say what went wrong."""
+        self.feed.close()
         self.best.restore()
         self.state.seconds = self.seconds
-        if self.tables.validation is None and self.tables.n_trees is not None:
-            found = evaluate(self.model, self.loss, self.tables.training, self.tables.base)
+        if self.terms.validation is None and self.terms.n_trees is not None:
+            found = evaluate(self.model, self.loss, self.feed.tables(), self.terms.base)
             self.best.losses = torch.where(self.best.failed, math.inf, _or_infinite(found))
-        judged = self.tables.validation is not None or self.tables.n_trees is not None
+        judged = self.terms.validation is not None or self.terms.n_trees is not None
         if judged and not bool(self.best.losses.isfinite().any()) and stop_reason != "interrupted":
             raise TrainingDivergedError(
                 "no evaluation gave a finite loss; the model has its first parameters again; "
@@ -264,13 +227,13 @@ class Training:
         self._written = time.perf_counter()
 
     @property
-    def fingerprint(self) -> str:
-        """A digest of all data."""
-        if self._fingerprint is None:
-            tables = [table for table in (self.tables.training, self.tables.validation) if table is not None]
-            tensors = [tensor for table in tables for tensor in table]
-            self._fingerprint = _checkpoint.fingerprint(*tensors, self.tables.base, self.tree_rows)
-        return self._fingerprint
+    def identity(self) -> dict[str, Any]:
+        """What says that two trainings have the same rows."""
+        if self._identity is None:
+            validation = self.terms.validation or ()
+            judged_by = _checkpoint.fingerprint(*validation, self.terms.base)
+            self._identity = {**self.feed.identity(), "validation and base": judged_by}
+        return self._identity
 
     def go_on_from(self, seconds: float) -> None:
         """Count the time before a resumption."""
@@ -280,16 +243,16 @@ class Training:
     def result(self, stop_reason: StopReason) -> TrainingResult:
         """Return how it went."""
         lowest = int(self.best.losses.argmin())
-        by_tree = self.tables.n_trees is not None
+        by_tree = self.terms.n_trees is not None
         return TrainingResult(
             history=self.state.history,
             stop_reason=stop_reason,
             best_epoch=int(self.best.epochs[lowest]),
-            best_loss=None if self.tables.validation is None else float(self.best.losses[lowest]),
+            best_loss=None if self.terms.validation is None else float(self.best.losses[lowest]),
             best_tree=lowest if by_tree else None,
             tree_losses=tuple(self.best.losses.tolist()) if by_tree else None,
             tree_epochs=tuple(self.best.epochs.tolist()) if by_tree else None,
-            epochs=self.batches.epoch,
+            epochs=self.feed.epoch,
             steps=self.state.step,
             seconds=self.seconds,
         )
@@ -297,12 +260,3 @@ class Training:
 
 def _or_infinite(losses: Tensor) -> Tensor:
     return torch.where(losses.isnan(), math.inf, losses)
-
-
-def trees_of(model: nn.Module) -> int:
-    """Return how many trees a model combines."""
-    n_trees = getattr(model, "n_trees", None)
-    if not isinstance(n_trees, int):
-        reject("model", type(model).__name__, "does not say how many trees it has",
-               "give it an attribute n_trees, or leave out tree_dropout and tree_rows")  # fmt: skip
-    return n_trees

@@ -63,12 +63,18 @@ def class_factors(
     return torch.tensor(listed, dtype=torch.float64, device=target.device)
 
 
-def check_weight(argument: str, weight: Shaped[Tensor, "..."], n_rows: int) -> None:
-    """Refuse weights that are not one finite number from 0 up for each row, or that are all 0."""
+def check_explicit(class_weight: ClassWeight | None) -> None:
+    """Refuse class weights that depend on all rows, where these are not in memory."""
+    if isinstance(class_weight, str):
+        reject("class_weight", class_weight, "needs all rows in memory", "pass one number for each class")
+
+
+def check_weight(argument: str, weight: Shaped[Tensor, "..."], n_rows: int, *, part: bool = False) -> None:
+    """Refuse weights that are not one finite number from 0 up for each row, or that are all 0, unless of a part."""
     if tuple(weight.shape) != (n_rows,):
         reject(f"{argument}.shape", tuple(weight.shape), f"does not fit {n_rows} rows", f"pass shape ({n_rows},)")
     lowest = float(weight.min())
     if not lowest >= 0 or not bool(weight.isfinite().all()):
         reject(argument, lowest, "weights must be finite numbers from 0 up", "remove those rows, or give them weight 0")
-    if not bool((weight > 0).any()):
+    if not part and not bool((weight > 0).any()):
         reject(argument, 0.0, "every weight is 0", "give some rows a weight above 0")
