@@ -1,0 +1,51 @@
+"""hardwood's own estimators, which take the frame as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from benchmarks.tables.methods import Method, Model, Setting, Size
+
+
+@dataclass
+class Ours:
+    """An estimator that ends as a `Forest` in `forest_`."""
+
+    estimator: Any
+
+    def fit(self, X: Any, y: np.ndarray) -> Ours:
+        self.estimator.fit(X, y)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        return np.asarray(self.estimator.predict(X))
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        return np.asarray(self.estimator.predict_proba(X))
+
+    def size(self) -> Size:
+        forest = self.estimator.forest_
+        return Size(forest.n_leaves, forest.depth)
+
+
+def _make(name: str, limited: bool) -> Callable[[Setting], Model]:
+    def make(setting: Setting) -> Model:
+        import hardwood
+
+        # They take their threads from torch, which the cell has limited.
+        kind = getattr(hardwood, f"{name}Regressor" if setting.task == "regression" else f"{name}Classifier")
+        limit = {"max_depth": setting.depth} if limited else {}
+        return Ours(kind(random_state=setting.seed, **limit))
+
+    return make
+
+
+_PACKAGES = ("hardwood", "torch")
+
+METHODS = (
+    Method("gradtree", _make("GradTree", limited=True), _PACKAGES, uses_depth=True, paper_name="GradTree"),
+    Method("grande", _make("Grande", limited=False), _PACKAGES, paper_name="GRANDE"),
+)
