@@ -35,6 +35,7 @@ def loaded_by(statement: str) -> set[str]:
 
 HEAVY = {
     "jaxtyping",
+    "lightgbm",
     "matplotlib",
     "narwhals",
     "numba",
@@ -45,6 +46,7 @@ HEAVY = {
     "sklearn",
     "torch",
     "triton",
+    "xgboost",
 }
 
 
@@ -52,7 +54,7 @@ def test_import_is_light():
     assert not loaded_by("import hardwood") & (HEAVY | {"numpy"})
 
 
-@pytest.mark.parametrize("room", ["forest", "draw"])
+@pytest.mark.parametrize("room", ["forest", "draw", "explain"])
 def test_reading_rooms_need_only_numpy_to_import(room: str):
     # jaxtyping is there in development only; it looks at what is loaded and loads nothing itself.
     assert not loaded_by(f"import hardwood.{room}") & (HEAVY - {"jaxtyping"})

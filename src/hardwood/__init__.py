@@ -11,15 +11,44 @@ __version__ = "0.1.0"
 _HOMES = {
     "Forest": "hardwood.forest",
     "load": "hardwood.forest",
+    "forest_of": "hardwood.forest",
+    "from_lightgbm": "hardwood.forest",
     "from_sklearn": "hardwood.forest",
+    "from_xgboost": "hardwood.forest",
+    "GradTreeClassifier": "hardwood.estimators",
+    "GradTreeRegressor": "hardwood.estimators",
+    "GrandeClassifier": "hardwood.estimators",
+    "GrandeRegressor": "hardwood.estimators",
 }
-_ROOMS = ("data", "draw", "errors", "forest", "nn", "ops", "train")
+_ROOMS = ("data", "draw", "errors", "estimators", "explain", "forest", "nn", "ops", "train")
 
 if TYPE_CHECKING:
-    from hardwood import data, draw, errors, forest, nn, ops, train
-    from hardwood.forest import Forest, from_sklearn, load
+    from hardwood import data, draw, errors, estimators, explain, forest, nn, ops, train
+    from hardwood.estimators import GradTreeClassifier, GradTreeRegressor, GrandeClassifier, GrandeRegressor
+    from hardwood.forest import Forest, forest_of, from_lightgbm, from_sklearn, from_xgboost, load
 
-__all__ = ["Forest", "__version__", "data", "draw", "errors", "forest", "from_sklearn", "load", "nn", "ops", "train"]
+__all__ = [
+    "Forest",
+    "GradTreeClassifier",
+    "GradTreeRegressor",
+    "GrandeClassifier",
+    "GrandeRegressor",
+    "__version__",
+    "data",
+    "draw",
+    "errors",
+    "estimators",
+    "explain",
+    "forest",
+    "forest_of",
+    "from_lightgbm",
+    "from_sklearn",
+    "from_xgboost",
+    "load",
+    "nn",
+    "ops",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,8 @@
+"""The scikit-learn faces of the models: from a table to a `Forest` on its columns."""
+
+from hardwood.estimators._gradtree import GradTreeClassifier as GradTreeClassifier
+from hardwood.estimators._gradtree import GradTreeRegressor as GradTreeRegressor
+from hardwood.estimators._grande import GrandeClassifier as GrandeClassifier
+from hardwood.estimators._grande import GrandeRegressor as GrandeRegressor
+
+__all__ = ["GradTreeClassifier", "GradTreeRegressor", "GrandeClassifier", "GrandeRegressor"]

@@ -1,0 +1,149 @@
+"""What classifiers and what regressors have in common, whatever their trees."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin, RegressorMixin
+
+from hardwood._typing import Float, Shaped
+from hardwood.errors import reject
+from hardwood.estimators._base import TreeEstimator
+from hardwood.estimators._callbacks import with_callbacks
+from hardwood.estimators._online import OnlineMixin
+from hardwood.estimators._target import Target, as_array, of_classes, of_numbers, of_shares
+
+
+def keep_parameters(estimator: TreeEstimator, given: dict[str, Any]) -> None:
+    """Keep the arguments of a constructor, its `locals()`, under their names, as scikit-learn asks for."""
+    for name, value in given.items():
+        if name not in ("self", "__class__"):
+            setattr(estimator, name, value)
+
+
+class TreeClassifier(ClassifierMixin, OnlineMixin, TreeEstimator):
+    """Predicts classes, or several labels at once."""
+
+    classes_: Shaped[np.ndarray, " classes"]
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> TreeClassifier:
+        """Learn from a table and the class of each row; or a matrix of zeros and ones for several labels a row.
+
+        `X` is a pandas, polars or Arrow table, or an array; text and category columns, dates, booleans and missing
+        cells are taken as they are. Rows of weight 0 teach nothing.
+        """
+        self._fit_rows(X, as_array(y), lambda labels, _: of_classes(labels, self.loss), sample_weight)
+        return self
+
+    @with_callbacks
+    def distill(self, teacher: Any, X: Any, sample_weight: Any = None) -> TreeClassifier:
+        """Learn what a fitted classifier answers: its `predict_proba` on `X` takes the place of `y`.
+
+        Soft answers say more about a row than its label, and rows without a label can be used too.
+        """
+        if not hasattr(teacher, "predict_proba") or not hasattr(teacher, "classes_"):
+            remedy = "pass a fitted classifier with predict_proba and classes_"
+            reject("teacher", type(teacher).__name__, "gives no probabilities of classes", remedy)
+        shares = np.asarray(teacher.predict_proba(X), np.float64)
+        classes = np.asarray(teacher.classes_)
+        if shares.ndim != 2 or shares.shape[1] != len(classes):
+            reject("teacher", type(teacher).__name__, "answers for several outputs", "pass one for a single output")
+        if not np.isfinite(shares).all():
+            reject("teacher", type(teacher).__name__, "gives probabilities that are not finite", "look at its inputs")
+        order = np.argsort(classes)
+        shares = np.clip(shares[:, order], 0.0, 1.0)
+        self._fit_rows(X, shares, lambda kept, _: of_shares(kept, classes[order], self.loss), sample_weight)
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> TreeClassifier:
+        """Pass over some new rows once: splits and leaves move, and the optimiser remembers earlier calls.
+
+        After `fit` it goes on from there. Without one, the first call names all `classes` that will ever come, and
+        learns the columns, their categories and their range from its rows.
+        """
+        known = getattr(self, "classes_", None) if classes is None else classes
+        if known is None:
+            reject("classes", None, "is needed in the first call of partial_fit", "pass every class that will come")
+        self._fit_more(X, y, known, sample_weight)
+        return self
+
+    def predict(self, X: Any) -> Shaped[np.ndarray, " rows"] | Shaped[np.ndarray, "rows labels"]:
+        """Return the most probable class of each row; the labels as zeros and ones if there are several."""
+        raw = self._raw(X)
+        if self.forest_.classes is None:
+            return (self.forest_.predict(raw).reshape(len(raw), -1) > 0.5).astype(np.int64)
+        # The labels as they were given, whatever their type.
+        return self.classes_[np.searchsorted(np.arange(len(self.classes_)), self._codes(raw))]
+
+    def _codes(self, raw: Float[np.ndarray, "rows columns"]) -> Shaped[np.ndarray, " rows"]:
+        from hardwood.forest._combine import chosen_classes
+
+        return chosen_classes(self.forest_, self.forest_.outputs(raw))
+
+    def predict_proba(self, X: Any) -> Float[np.ndarray, "rows classes"]:
+        """Return the probability of each class, in the order of `classes_`; of each label if there are several."""
+        raw = self._raw(X)
+        if self.forest_.classes is None:
+            return np.asarray(self.forest_.predict(raw)).reshape(len(raw), -1)
+        return self.forest_.predict_proba(raw)
+
+    def predict_log_proba(self, X: Any) -> Float[np.ndarray, "rows classes"]:
+        """Return the logarithm of the probabilities."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def _keep_target(self, target: Target) -> None:
+        self.n_outputs_ = target.n_outputs if target.classes is None else 1
+        self.classes_ = np.arange(target.n_outputs) if target.classes is None else target.classes
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
+
+
+class TreeRegressor(RegressorMixin, OnlineMixin, TreeEstimator):
+    """Predicts numbers, one or several for each row."""
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> TreeRegressor:
+        """Learn from a table and a number for each row, or a matrix with a column for each output.
+
+        `X` is a pandas, polars or Arrow table, or an array; text and category columns, dates, booleans and missing
+        cells are taken as they are. Rows of weight 0 teach nothing.
+        """
+        self._fit_rows(X, as_array(y), lambda numbers, weight: of_numbers(numbers, self.loss, weight), sample_weight)
+        return self
+
+    @with_callbacks
+    def distill(self, teacher: Any, X: Any, sample_weight: Any = None) -> TreeRegressor:
+        """Learn what a fitted regressor answers: its `predict` on `X` takes the place of `y`."""
+        if not hasattr(teacher, "predict"):
+            reject("teacher", type(teacher).__name__, "has no predict method", "pass a fitted regressor")
+        answers = np.asarray(teacher.predict(X), np.float64)
+        self._fit_rows(X, answers, lambda numbers, weight: of_numbers(numbers, self.loss, weight), sample_weight)
+        return self
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> TreeRegressor:
+        """Pass over some new rows once: splits and leaves move, and the optimiser remembers earlier calls.
+
+        After `fit` it goes on from there. Without one, the first call learns the columns, their categories and range,
+        and the target's scale from its rows.
+        """
+        self._fit_more(X, y, None, sample_weight)
+        return self
+
+    def predict(self, X: Any) -> Float[np.ndarray, " rows"] | Float[np.ndarray, "rows outputs"]:
+        """Return a number for each row, or for each row and output."""
+        raw = self._raw(X)
+        return self.forest_.predict(raw)
+
+    def _keep_target(self, target: Target) -> None:
+        self.n_outputs_ = target.n_outputs
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags

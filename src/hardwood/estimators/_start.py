@@ -1,0 +1,199 @@
+"""Where training starts: at random, at greedy trees, or at a model that was fitted before."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from hardwood._typing import Float
+from hardwood.data import TableEncoder
+from hardwood.errors import reject
+from hardwood.estimators._rows import Rows
+from hardwood.estimators._target import Target
+from hardwood.forest import THRESHOLD, Forest
+from hardwood.forest._combine import apply_link
+from hardwood.forest._leaf_means import leaf_means
+
+# A greedy leaf of few rows is too sure of itself to begin with: its mean is mixed with this share of the overall one.
+_DOUBT = 1 / 21
+# The smallest leaves of the greedy trees that GradTree's restarts begin at; the fifth and later see resampled rows.
+_SMALLEST_LEAVES = (1, 5, 2, 10)
+
+
+def greedy_trees(
+    x: Float[np.ndarray, "rows features"], rows: Rows, n_trees: int, depth: int, seed: int
+) -> list[Forest]:
+    """Return greedy trees of different grain on encoded rows, the leaves having raw outputs."""
+    from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+    rng = np.random.default_rng(seed)
+    trees = []
+    for number in range(n_trees):
+        smallest = min(_SMALLEST_LEAVES[number % len(_SMALLEST_LEAVES)], max(1, len(rows) // 20))
+        options: dict[str, Any] = {"max_depth": depth, "min_samples_leaf": smallest, "random_state": seed + number}
+        weight = rows.weight
+        if number >= len(_SMALLEST_LEAVES):
+            options["max_features"] = 0.7
+            weight = weight * rng.multinomial(len(rows), np.full(len(rows), 1 / len(rows)))
+            if not (weight > 0).any():
+                weight = rows.weight
+        grown = weight > 0
+        if rows.target.codes is not None:
+            model: Any = DecisionTreeClassifier(**options)
+            answer: Any = rows.target.codes
+        else:
+            model, answer = DecisionTreeRegressor(**options), rows.target.signal
+        model.fit(x[grown], answer[grown], sample_weight=weight[grown])
+        trees.append(_with_outputs(model, x, rows))
+    return trees
+
+
+def greedy_forest(
+    x: Float[np.ndarray, "rows features"], rows: Rows, n_trees: int, depth: int, seed: int, n_jobs: int
+) -> Forest:
+    """Return a random forest on encoded rows as a GRANDE ensemble whose leaves all weigh the same."""
+    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+
+    options: dict[str, Any] = {"max_depth": depth, "random_state": seed, "n_jobs": n_jobs}
+    if rows.target.codes is not None:
+        model: Any = RandomForestClassifier(n_trees, **options)
+        model.fit(x, rows.target.codes, sample_weight=rows.weight)
+    else:
+        model = RandomForestRegressor(n_trees, max_features=1 / 3, **options)
+        signal = rows.target.signal
+        model.fit(x, signal[:, 0] if signal.shape[1] == 1 else signal, sample_weight=rows.weight)
+    return _with_outputs(model, x, rows)
+
+
+def _with_outputs(model: Any, x: Float[np.ndarray, "rows features"], rows: Rows) -> Forest:
+    """Return a scikit-learn model as a forest whose leaves hold raw outputs of the target."""
+    from hardwood.forest import from_sklearn
+
+    forest = from_sklearn(model)
+    target = rows.target
+    signals = forest.leaf_values
+    if target.codes is not None:
+        # The rows may not have shown every class.
+        every = np.zeros((len(signals), max(2, len(target.classes if target.classes is not None else ()))))
+        every[:, np.asarray(model.classes_, np.int64)] = signals
+        signals = every
+    overall = np.average(target.signal, axis=0, weights=rows.weight)
+    return _ready(forest, x, outputs_from_means(target, signals, overall))
+
+
+def outputs_from_means(
+    target: Target, means: Float[np.ndarray, "leaves signals"], overall: Float[np.ndarray, " signals"]
+) -> Float[np.ndarray, "leaves outputs"]:
+    """Return raw outputs for leaves of such means, less sure than these where the target is a probability."""
+    if target.mean in ("probabilities", "log_odds"):
+        means = (1 - _DOUBT) * means + _DOUBT * overall
+    return target.outputs_of(means)
+
+
+def _ready(
+    forest: Forest, x: Float[np.ndarray, "rows features"], outputs: Float[np.ndarray, "leaves outputs"]
+) -> Forest:
+    """Return the trees with these outputs and finite thresholds, to be lifted into a layer."""
+    with np.errstate(all="ignore"):
+        lowest = np.nanmin(np.where(np.isnan(x), np.inf, x), axis=0, initial=np.inf)
+    lowest = np.where(np.isfinite(lowest), lowest, 0.0) - 1.0
+    # A split of missing from all other values: below every number there is.
+    endless = (forest.kind == THRESHOLD) & ~np.isfinite(forest.threshold)
+    threshold = np.where(endless, lowest[np.maximum(forest.feature, 0)], forest.threshold)
+    return replace(
+        forest, threshold=threshold, leaf_values=outputs, classes=None, link="identity", base=None, combine="mean"
+    )
+
+
+def given_forest(
+    init: Any, encoder: TableEncoder, rows: Rows, x: Float[np.ndarray, "rows features"], depth: int, several: bool
+) -> Forest:
+    """Return a fitted model's trees on encoded columns, cut at `depth`, the leaves having raw outputs of the target.
+
+    `several` says whether the trees will be combined; else they are alternatives, and a sum of trees is refused.
+    """
+    from hardwood.forest import forest_of
+
+    forest = forest_of(init)
+    target = rows.target
+    if forest.n_features != len(encoder.columns):
+        problem = f"was fitted on {forest.n_features} columns, and X has {len(encoder.columns)}"
+        reject("init", init, problem, "fit it on the same columns")
+    if not several and forest.combine != "mean" and forest.n_trees > 1:
+        remedy = "pass a single tree or a random forest, or use GRANDE, or distill(model, X)"
+        reject("init", init, f"combines {forest.n_trees} trees, and this estimator holds one", remedy)
+    raw = encoder.to_raw(rows.X)
+    if forest.depth > depth:
+        forest = forest.truncate(depth, raw, rows.weight)
+    values = _outputs_of(init, forest, target)
+    forest = encoder.raise_forest(forest, raw, rows.weight)
+    return replace(_ready(forest, x, values), combine=forest.combine if forest.combine == "softmax" else "mean")
+
+
+def _outputs_of(init: Any, forest: Forest, target: Target) -> Float[np.ndarray, "leaves outputs"]:
+    """Return what a model's leaves say as raw outputs of the target, such that the trees' mean is the model's answer."""
+    values = forest.leaf_values
+    if forest.combine == "sum":
+        values = values * forest.n_trees
+    if forest.base is not None:
+        values = values + forest.base
+    classes = target.classes
+    if (classes is None) != (forest.classes is None):
+        reject("init", init, "does not predict what y is", "pass a classifier to a classifier, a regressor to a regressor")
+    if classes is None or forest.classes is None:
+        if values.shape[1] != target.n_outputs:
+            problem = f"has {values.shape[1]} output(s), and y needs {target.n_outputs}"
+            reject("init", init, problem, "fit it on the same target")
+        if forest.link == target.link:
+            return (values - target.shift) / target.scale
+        if forest.link == "identity" and target.link == "exp":
+            return np.log(np.maximum(values, 1e-6))
+        return (apply_link(forest.link, values) - target.shift) / target.scale
+    place = np.searchsorted(classes, forest.classes)
+    known = np.minimum(place, len(classes) - 1)
+    if not (len(known) == len(classes) and (classes[known].astype(object) == forest.classes.astype(object)).all()):
+        problem = f"knows the classes {forest.classes.tolist()[:10]}, and y has {classes.tolist()[:10]}"
+        reject("init", init, problem, "fit it on the same classes")
+    if forest.link == "identity":
+        shares = np.zeros_like(values)
+        shares[:, known] = values
+        return outputs_from_means(target, shares, np.full(len(classes), 1 / len(classes)))
+    if forest.link == "softmax" and target.n_outputs == 1:
+        return values[:, 1:] - values[:, :1]
+    if forest.link == "sigmoid":
+        return values
+    ordered = np.zeros_like(values)
+    ordered[:, known] = values
+    return ordered
+
+
+def as_ensemble(forest: Forest) -> Forest:
+    """Return the mean of some trees as a GRANDE ensemble: the leaves all weigh the same."""
+    return replace(forest, combine="softmax", leaf_weights=np.zeros(forest.n_leaves))
+
+
+def side_by_side(trees: list[Forest]) -> Forest:
+    """Return single trees as the trees of one forest."""
+    starts = np.cumsum([0, *(tree.node_count for tree in trees)])
+    shifts = np.repeat(starts[:-1], np.diff(starts))
+
+    def joined(name: str) -> np.ndarray:
+        return np.concatenate([getattr(tree, name) for tree in trees])
+
+    left, right = (np.where(joined(name) < 0, -1, joined(name) + shifts) for name in ("left", "right"))
+    return replace(
+        trees[0], tree_start=starts, left=left, right=right,
+        **{name: joined(name) for name in ("kind", "feature", "threshold", "missing_left", "leaf_values")},
+    )  # fmt: skip
+
+
+def refitted(
+    forest: Forest, x: Float[np.ndarray, "rows features"], rows: Rows, shrinkage: float
+) -> Forest:
+    """Return a single tree whose leaves say what all rows call for, drawn towards the nodes above."""
+    if rows.target.mean is None:
+        return forest
+    means = leaf_means(forest, x, rows.target.signal, rows.weight, shrinkage)
+    return replace(forest, leaf_values=rows.target.outputs_of(means))

@@ -1,0 +1,22 @@
+"""scikit-learn's own checks of what an estimator is, with none excused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from hardwood import GradTreeClassifier, GradTreeRegressor, GrandeClassifier, GrandeRegressor
+
+# Small and short: the checks fit each estimator about a hundred times.
+ESTIMATORS = [
+    GradTreeClassifier(max_depth=4, n_restarts=2, max_iter=60),
+    GradTreeRegressor(max_depth=4, n_restarts=2, max_iter=60),
+    GrandeClassifier(16, max_depth=3, max_iter=60),
+    GrandeRegressor(16, max_depth=3, max_iter=60),
+]
+
+
+@parametrize_with_checks(ESTIMATORS)
+def test_checks(estimator: Any, check: Any):
+    check(estimator)
