@@ -28,6 +28,9 @@ import numpy as np
 from hardwood._typing import Bool, Float, Int, Shaped
 
 if TYPE_CHECKING:
+    from hardwood.explain import Rules
+    from hardwood.forest._certify import Certificate
+    from hardwood.forest._diff import ForestDiff
     from hardwood.forest._monotone import MonotoneViolation
     from hardwood.forest._plan import Plan
 
@@ -227,6 +230,28 @@ class Forest:
 
         return _monotone.make_monotone(self, constraints)
 
+    def certify(self, within: Any = None, *, missing: Any = True, max_boxes: int = 100_000) -> Certificate:
+        """Answer questions about all rows of a region, exactly: ranges, possible classes, and rules that hold or not.
+
+        `within` maps columns, by name or number, to what they may be: `(smallest, largest)`, both included and None
+        for no bound; a set of categories or numbers; or one value. Other columns may be anything that their type
+        allows: whole-number columns have whole numbers, categories those of the vocabulary. `missing` says whether
+        columns that `within` does not mention may be missing, or lists the columns that may. The answers:
+
+            sure = forest.certify({"age": (60, None), "sex": "female"}, missing=False)
+            sure.range()                      # the smallest and largest prediction, and rows that get them
+            sure.classes()                    # the classes, or actions, that are possible, with a row for each
+            sure.never_lowers("pressure")     # whether the rule holds, or two rows that break it
+
+        A forest of constant leaves without oblique splits is proved to behave so, not sampled: the search looks at
+        boxes of inputs, at most as many for one tree as it has leaves (for `never_lowers`, pairs of leaves), for
+        several trees up to a number that grows exponentially. After `max_boxes` it gives up with an error. What it says
+        about "sum" and "mean" holds to the last bit; about a softmax over trees or classes, to within rounding.
+        """
+        from hardwood.forest import _certify
+
+        return _certify.certify(self, within, missing, max_boxes)
+
     def truncate(self, max_depth: int, X: Any, sample_weight: Any = None) -> Forest:
         """Return the forest whose paths end after `max_depth` splits, in leaves with the mean of those below.
 
@@ -237,6 +262,49 @@ class Forest:
         from hardwood.forest import _truncate
 
         return _truncate.truncate(self, max_depth, X, sample_weight)
+
+    def replace_threshold(
+        self, node: int, threshold: float, *, tree: int = 0, missing_left: bool | None = None
+    ) -> Forest:
+        """Return the forest in which a split by number has another threshold, and maybe another way of missing values.
+
+        Nodes count from their tree's root, as in `apply`; the other forest's have the same numbers.
+        """
+        from hardwood.forest import _edit
+
+        return _edit.replace_threshold(self, node, threshold, tree, missing_left)
+
+    def replace_categories(
+        self, node: int, categories: Any, *, tree: int = 0, missing_left: bool | None = None
+    ) -> Forest:
+        """Return the forest in which a split by category sends other categories left, given by name."""
+        from hardwood.forest import _edit
+
+        return _edit.replace_categories(self, node, categories, tree, missing_left)
+
+    def cut(self, node: int, *, tree: int = 0) -> Forest:
+        """Return the forest without the branch that begins at `node`: rows that took it take its parent's other one."""
+        from hardwood.forest import _edit
+
+        return _edit.cut(self, node, tree)
+
+    def merge_leaves(
+        self, node: int, *, tree: int = 0, values: Any = None, X: Any = None, sample_weight: Any = None
+    ) -> Forest:
+        """Return the forest in which all leaves below `node` are one, in its place.
+
+        It says `values`, one number an output; or else the mean of the leaves, weighed by how many rows of `X` reach
+        each, or plain without `X`. At a leaf, `values` replace what it says.
+        """
+        from hardwood.forest import _edit
+
+        return _edit.merge_leaves(self, node, tree, values, X, sample_weight)
+
+    def diff(self, other: Forest, X: Any, *, tolerance: float = 0.0, n_examples: int = 5) -> ForestDiff:
+        """Compare with another forest on rows: how many predictions change, by how much, for which rows, and where."""
+        from hardwood.forest import _diff
+
+        return _diff.diff(self, other, X, tolerance, n_examples)
 
     def select(self, trees: Any) -> Forest:
         """Return the forest of some of the trees: a list of tree numbers, a slice or a boolean mask."""
@@ -253,6 +321,13 @@ class Forest:
 
     def __iter__(self) -> Iterator[Forest]:
         return (self.select([tree]) for tree in range(self.n_trees))
+
+    def to_rules(self, tree: int | None = 0, X: Any = None, y: Any = None, *, order: str = "tree") -> Rules:
+        """List one tree, or all with None, as if-then rules with merged conditions; see `hardwood.explain.rules`."""
+        # What is said about a forest lives in rooms to the right, and is loaded only when it is asked for.
+        from hardwood.explain import rules
+
+        return rules(self, tree, X, y, order=order)
 
     def save(self, path: str | Path) -> None:
         """Write the forest to one file, which `hardwood.load` reads. Nothing in it is ever executed."""
@@ -296,6 +371,11 @@ class Forest:
             outcome = count(len(self.classes), "class", "classes")
         size = f"{count(self.n_trees, 'tree', 'trees')}, depth {self.depth}, {count(self.node_count, 'node', 'nodes')}"
         return f"Forest({size}, {count(self.n_features, 'feature', 'features')} -> {outcome})"
+
+    def __str__(self) -> str:
+        from hardwood.draw._text import summary
+
+        return summary(self)
 
     # ---------------------------------------------------------------- derived arrays, made once
 
