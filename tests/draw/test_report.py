@@ -72,7 +72,7 @@ def test_the_page_is_whole_for_every_forest(tmp_path_factory: Any, forest: Fores
     assert not page.attributes & {"src", "href", "onclick", "onload"}
     assert set(re.findall(r"https?://[^\"' )<]*", text)) <= {"http://www.w3.org/2000/svg"}
     assert f"{forest.n_leaves}leaves" in page.words
-    assert draw.text(forest) in page.words
+    assert draw.text(forest, **given_data) in page.words
     assert ("On the given rows" in page.words) == (given_rows == "truth")
 
 

@@ -16,7 +16,7 @@ from hardwood.draw._label import label
 from hardwood.draw._words import Words, leaf_answers, leaf_numbers
 from hardwood.errors import InvalidArgumentError
 from hardwood.forest import LEAF, THRESHOLD, Forest
-from helpers.forests import forests, random_forest, random_rows, reference_route
+from helpers.forests import complete_forest, forests, random_forest, random_rows, reference_route
 
 CONDITION = re.compile(r"(.*?) (<|>=|is not|is|not in|in) (.*?)( or missing)?")
 
@@ -184,6 +184,50 @@ def test_a_name_cannot_break_the_rules():
     assert '"a:\\nelse < 3" < 2.5' in rules
     assert '"x, y" 25%' in rules
     assert "\u202e" not in rules
+
+
+def test_remarks_count_the_rows_of_splits_and_leaves():
+    rules = draw.text(stump(), X=[[1.0], [2.0], [np.nan], [9.0]], y=["yes", "yes", "no", "no"])
+    assert rules.splitlines() == [
+        "# 4 rows: no 50%, yes 50%",
+        "if x[0] < 2.5 or missing:",
+        "    yes 75%, no 25%  # 3 rows: yes 66.7%, no 33.3%",
+        "else:  # x[0] >= 2.5",
+        "    no 100%  # 1 row: no 100%",
+    ]
+    assert "# 4 rows\n" in draw.text(stump(), X=[[1.0], [2.0], [np.nan], [9.0]])
+
+
+@given(forests(), st.integers(0, 2**32 - 1), st.sampled_from([None, 1, 3]))
+def test_remarks_only_add_to_the_rules(forest: Forest, seed: int, max_depth: int | None):
+    """Each node that is shown has one remark, and without the remarks the rules are the same."""
+    X = random_rows(np.random.default_rng(seed), forest, 7)
+    plain, remarked = (draw.text(forest, 0, max_depth, **given).splitlines() for given in ({}, {"X": X}))
+    remark = re.compile(r"(  # |; |^# )[0-9]+ rows?$")
+    cleaned = [remark.sub("", line) for line in remarked]
+    root_is_split = forest.kind[0] != LEAF and max_depth != 0
+    assert [line for line in cleaned if line] == plain
+    splits = sum(line.lstrip().startswith("if ") for line in plain)
+    assert sum(remark.search(line) is not None for line in remarked) == 2 * splits + 1
+    assert ("" in cleaned) == root_is_split
+
+
+@given(forests())
+def test_printing_a_forest_shows_its_size_and_its_first_tree(forest: Forest):
+    shown = str(forest).splitlines()
+    assert shown[0] == repr(forest)
+    assert len(shown) <= 66
+    assert (f"# {forest.n_trees - 1} more tree" in shown[-1]) == (forest.n_trees > 1)
+
+
+def test_large_forests_are_printed_short():
+    forest = complete_forest(np.random.default_rng(0), 50, 9, 4, feature_names=("a" * 500, "b", "c", "d"))
+    shown = str(forest)
+    assert len(shown.splitlines()) < 66
+    assert max(map(len, shown.splitlines())) < 200
+    assert "... 32 leaves" in shown
+    assert "# 49 more trees" in shown
+    assert len(repr(forest)) < 100
 
 
 @pytest.mark.parametrize(

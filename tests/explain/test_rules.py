@@ -114,11 +114,77 @@ def test_a_tree_of_one_leaf_always_answers():
     assert rule.holds(np.zeros((3, forest.n_features))).all()
 
 
+@settings(max_examples=40)
+@given(forests(linear=False), st.integers(0, 2**32 - 1))
+def test_the_answer_of_the_one_rule_that_holds_is_the_trees(forest: Forest, seed: int):
+    X = random_rows(np.random.default_rng(seed), forest, 25)
+    said = forest.tree_outputs(X)
+    rules = forest.to_rules(None, X, order="support")
+    for tree in range(forest.n_trees):
+        own = [rule for rule in rules if rule.tree == tree]
+        first = np.array([rule.holds(X) for rule in own]).argmax(axis=0)
+        np.testing.assert_array_equal(np.array([own[k].values for k in first]), said[:, tree])
+
+
+def test_a_column_is_asked_once_on_a_path():
+    forest = complete_forest(np.random.default_rng(0), 1, 8, 2)
+    for rule in explain.rules(forest):
+        columns = [condition.columns for condition in rule.conditions]
+        assert len(columns) == len(set(columns)) <= 2
+
+
+@settings(max_examples=20)
+@given(forests(task="classes", n_outputs=2), st.integers(0, 2**32 - 1))
+def test_orders_hold_the_same_rules(forest: Forest, seed: int):
+    rng = np.random.default_rng(seed)
+    X = random_rows(rng, forest, 30)
+    y = rng.choice(forest.classes, 30)
+    plain = explain.rules(forest, None, X, y)
+    assert [rule.tree for rule in plain] == sorted(rule.tree for rule in plain)
+    by_support = explain.rules(forest, None, X, y, order="support")
+    by_precision = explain.rules(forest, None, X, y, order="precision")
+    assert set(plain) == set(by_support) == set(by_precision)
+    support = [rule.support for rule in by_support]
+    assert support == sorted(support, reverse=True)
+    precision = [-1.0 if rule.precision is None else rule.precision for rule in by_precision]
+    assert precision == sorted(precision, reverse=True)
+
+
+def test_rules_as_text_table_and_frame():
+    rng = np.random.default_rng(0)
+    forest = complete_forest(rng, 1, 2, 2)
+    rules = forest.to_rules(X=rng.normal(size=(50, 2)), y=rng.normal(size=50), order="precision")
+    lines = str(rules).splitlines()
+    assert len(lines) == len(rules) == 4
+    for line, rule, record in zip(lines, rules, rules.to_table(), strict=True):
+        assert line.startswith(f"if {rule.asked}: {rule.answer}  # {rule.support} row")
+        assert record["if"] == rule.asked and record["then"] == rule.answer
+        assert record["error"] == rule.error and record["share"] == rule.support / 50
+        assert "precision" not in record
+    errors = [rule.error for rule in rules if rule.error is not None]
+    assert errors == sorted(errors)
+    json.dumps(rules.to_dicts(), allow_nan=False)
+    for library in ("pandas", "polars", "pyarrow"):
+        frame = rules.to_frame(library)
+        assert type(frame).__module__.split(".")[0] == library
+        assert len(frame) == 4
+    assert rules[1:] == explain.Rules(list(rules)[1:]) and rules[0] in rules
+    assert repr(rules) == "Rules(4 rules)"
+
+
+def test_rules_of_several_trees_say_which():
+    rules = Forest(**small_fields()).to_rules(None)
+    assert [line.split(":")[0] for line in str(rules).splitlines()] == ["tree 0"] * 3 + ["tree 1"] * 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"tree": 2}, "tree=2: the forest has 2 trees"),
         ({"y": [1.0]}, "y='an array': is given without X"),
+        ({"order": "size"}, "order='size': is no order of rules"),
+        ({"order": "support"}, "order='support': is not known without rows; pass rows as X"),
+        ({"order": "precision", "X": np.zeros((1, 3))}, "their true answers as y"),
         ({"X": np.zeros((0, 3))}, "has no rows"),
         ({"X": np.zeros((2, 3)), "y": [1.0]}, "does not fit the 2 rows of X"),
     ],

@@ -12,11 +12,12 @@ _CLASSES = (
 )  # fmt: skip
 _RAMP_LOW, _RAMP_HIGH = (0xD9, 0xB3, 0x5B), (0x2B, 0x6C, 0xB0)
 
-_LIGHT = {
+LIGHT = {
     "ground": {"fill": "#ffffff"},
     "card": {"fill": "#ffffff"},
     "box": {"fill": "#f2f4f7", "stroke": "#8c96a3"},
     "branch": {"stroke": "#b3bcc7"},
+    "path": {"stroke": "#1c2430"},
     "ink": {"fill": "#1c2430"},
     "muted": {"fill": "#5f6b7a"},
 }
@@ -25,13 +26,14 @@ _DARK = {
     "card": {"fill": "#12171e"},
     "box": {"fill": "#212934", "stroke": "#75818f"},
     "branch": {"stroke": "#4a5563"},
+    "path": {"stroke": "#e8edf3"},
     "ink": {"fill": "#e8edf3"},
     "muted": {"fill": "#9aa7b5"},
 }
 
 PAINT = {
     name: " ".join([f'class="hw-{name}"', *(f'{key}="{value}"' for key, value in paint.items())])
-    for name, paint in _LIGHT.items()
+    for name, paint in LIGHT.items()
 }
 DARK_STYLE = (
     "@media (prefers-color-scheme: dark) {"

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
 
+from hardwood._typing import Int
 from hardwood.draw._checks import check_tree
+from hardwood.errors import reject
 from hardwood.forest import LEAF, Forest
 
 
@@ -22,18 +26,32 @@ class Place:
     folded: int  # how many leaves are hidden beneath it; 0 for a node that is drawn in full
 
 
-def layout(forest: Forest, tree: int = 0, max_depth: int | None = None) -> list[Place]:
-    """Place the nodes of one tree down to `max_depth`, parents first; the left child stands above the right.
+def layout(
+    forest: Forest,
+    tree: int = 0,
+    max_depth: int | None = None,
+    *,
+    max_nodes: int | None = None,
+    rows: Int[np.ndarray, " nodes"] | None = None,
+    path: Collection[int] = (),
+) -> list[Place]:
+    """Place the nodes of one tree, parents first; the left child stands above the right.
+
+    Splits at `max_depth` are folded, and so many more that about `max_nodes` nodes are left: those with the fewest
+    `rows`, counted from the tree's root, or without rows the deepest. Splits of the `path`, numbers in the forest, stay
+    open in any case.
 
     Subtrees are moved together until their outlines nearly touch, and a parent stands midway between its children
     (Reingold and Tilford, 1981). There is no recursion: a tree may be deeper than Python's stack.
     """
     check_tree(forest, tree, max_depth)
+    if max_nodes is not None and max_nodes < 1:
+        reject("max_nodes", max_nodes, "is less than one node", "pass how many nodes to draw, or None for all")
     start, stop = int(forest.tree_start[tree]), int(forest.tree_start[tree + 1])
     parents, depths = _walk(forest, start, stop)
     leaves_below = _leaves_below(forest, start, stop)
-    deepest = int(depths.max()) if max_depth is None else max_depth
-    drawn = [node for node in range(start, stop) if depths[node - start] <= deepest]
+    opened = _opened(forest, start, stop, depths, max_depth, max_nodes, rows, path)
+    drawn = [node for node in range(start, stop) if node == start or int(parents[node - start]) in opened]
 
     # Children stand after their parents, so going backwards meets every subtree before its parent.
     # An outline is kept deepest level first: the common levels of two subtrees are then compared and joined cheaply.
@@ -41,7 +59,7 @@ def layout(forest: Forest, tree: int = 0, max_depth: int | None = None) -> list[
     top: dict[int, list[float]] = {}  # highest row of each level below a node, relative to the node
     bottom: dict[int, list[float]] = {}
     for node in reversed(drawn):
-        if forest.kind[node] == LEAF or depths[node - start] == deepest:
+        if node not in opened:
             top[node], bottom[node] = [0.0], [0.0]
             continue
         left, right = int(forest.left[node]), int(forest.right[node])
@@ -51,21 +69,48 @@ def layout(forest: Forest, tree: int = 0, max_depth: int | None = None) -> list[
         top[node] = _joined(top.pop(left), -apart / 2, top.pop(right), apart / 2)
         bottom[node] = _joined(bottom.pop(right), apart / 2, bottom.pop(left), -apart / 2)
 
-    rows: dict[int, float] = {start: 0.0}
+    row: dict[int, float] = {start: 0.0}
     for node in drawn[1:]:
-        rows[node] = rows[int(parents[node - start])] + shift[node]
-    highest = min(rows.values())
+        row[node] = row[int(parents[node - start])] + shift[node]
+    highest = min(row.values())
     return [
         Place(
             node=node,
             parent=int(parents[node - start]),
             goes_left=node != start and int(forest.left[parents[node - start]]) == node,
             depth=int(depths[node - start]),
-            row=rows[node] - highest,
-            folded=leaves_below[node - start] if forest.kind[node] != LEAF and depths[node - start] == deepest else 0,
+            row=row[node] - highest,
+            folded=leaves_below[node - start] if forest.kind[node] != LEAF and node not in opened else 0,
         )
         for node in drawn
     ]
+
+
+def _opened(
+    forest: Forest,
+    start: int,
+    stop: int,
+    depths: np.ndarray,
+    max_depth: int | None,
+    max_nodes: int | None,
+    rows: Int[np.ndarray, " nodes"] | None,
+    path: Collection[int],
+) -> set[int]:
+    """Choose the splits whose children are drawn; with a split, all above it are chosen."""
+    opened = {node for node in path if forest.kind[node] != LEAF}
+    room = stop - start if max_nodes is None else max_nodes
+    waiting = [(0.0, 0, start)]
+    while waiting:
+        _, depth, node = heapq.heappop(waiting)
+        if node not in opened:
+            deep = max_depth is not None and depth >= max_depth
+            if forest.kind[node] == LEAF or deep or 2 * len(opened) + 3 > room:
+                continue
+            opened.add(node)
+        for child in (int(forest.left[node]), int(forest.right[node])):
+            urgency = 0.0 if rows is None else -float(rows[child - start])
+            heapq.heappush(waiting, (urgency, int(depths[child - start]), child))
+    return opened
 
 
 def _walk(forest: Forest, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:

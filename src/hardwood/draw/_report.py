@@ -53,7 +53,7 @@ def report(
     parts = [
         f'<header>\n<h1>{shown(title)}</h1>\n<p class="muted">{shown(_subtitle(forest, leaves))}</p>\n</header>',
         cards([*_size_cards(forest), *_score_cards(scores)]),
-        *(_tree_section(forest, tree, X) for tree in chosen),
+        *(_tree_section(forest, tree, X, y) for tree in chosen),
         section("Features", _features(forest, leaves)),
         *([] if scores is None else [section("On the given rows", _scores(forest, scores))]),
     ]
@@ -98,10 +98,10 @@ def _score_cards(scores: ClassScores | ValueScores | None) -> list[tuple[str, st
     return []
 
 
-def _tree_section(forest: Forest, tree: int, X: Any) -> str:
+def _tree_section(forest: Forest, tree: int, X: Any, y: Any) -> str:
     heading = "The tree" if forest.n_trees == 1 else f"Tree {tree}"
-    picture = f'<div class="scroll picture">{picture_in_page(forest, tree, X)}</div>'
-    rules = f"<details><summary>Rules</summary><pre>{xml(text(forest, tree))}</pre></details>"
+    picture = f'<div class="scroll picture">{picture_in_page(forest, tree, X, y)}</div>'
+    rules = f"<details><summary>Rules</summary><pre>{xml(text(forest, tree, X=X, y=y))}</pre></details>"
     return section(heading, f"{picture}\n{rules}")
 
 

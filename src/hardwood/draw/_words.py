@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -66,14 +66,9 @@ class Words:
 
     def subject(self, node: int) -> str:
         """Say what a split looks at: a column, or a weighted sum of columns."""
-        forest = self.forest
-        if forest.kind[node] != OBLIQUE:
-            return self.column(int(forest.feature[node]))
-        assert forest.weight_start is not None
-        assert forest.weight_feature is not None
-        assert forest.weight_value is not None
-        own = slice(int(forest.weight_start[node]), int(forest.weight_start[node + 1]))
-        return self._weighted_sum(forest.weight_feature[own].tolist(), forest.weight_value[own].tolist())
+        if self.forest.kind[node] != OBLIQUE:
+            return self.column(int(self.forest.feature[node]))
+        return self._weighted_sum(*self._entries(node))
 
     def relation(self, node: int, goes_left: bool) -> str:
         """Say which values of the subject go left, or right; missing values aside."""
@@ -86,7 +81,7 @@ class Words:
             return self._set(column, set(forest.category_codes[own].tolist()), goes_left)
         if column in forest.categories and math.isfinite(threshold):
             return self._set(column, set(range(max(0, math.ceil(threshold)))), goes_left)
-        kind = "float" if forest.feature_types is None or column < 0 else forest.feature_types[column]
+        kind = self._type(node)
         if kind == "bool" and 0 < threshold <= 1:
             return "is false" if goes_left else "is true"
         if kind == "int" and abs(threshold) < _WHOLE and not self.exact:
@@ -119,8 +114,10 @@ class Words:
         shown = [label(vocabulary[code], self.limit) for code in inside]
         if len(shown) == 1:
             return f"is {word}{shown[0]}"
-        if self.limit is not None and len(shown) > 3:
-            shown = [*shown[:2], f"{len(shown) - 2} more"]
+        if self.limit is not None and len(shown) > 1:
+            fitting = int((np.cumsum([len(name) + 2 for name in shown]) <= 1.2 * self.limit).sum())
+            if fitting < len(shown):
+                shown = [*shown[: max(fitting, 1)], f"{len(shown) - max(fitting, 1)} more"]
         return f"{word}in {{{', '.join(shown)}}}"
 
     def _weighted_sum(self, columns: Sequence[int], weights: Sequence[float]) -> str:
@@ -131,11 +128,54 @@ class Words:
         for k in order:
             sign = "-" if weights[k] < 0 else "+" if text else ""
             text += f" {sign} " if text else sign
-            text += f"{self._plain(abs(weights[k]))}*{self.column(columns[k])}"
+            text += f"{self.plain(abs(weights[k]))}*{self.column(columns[k])}"
         return f"{text} + {len(columns) - 2} more" if len(order) < len(columns) else text
 
-    def _plain(self, value: float) -> str:
+    def plain(self, value: float) -> str:
+        """Write a number."""
         return repr(value) if self.exact else number(value, self._digits)
+
+    def here(self, node: int, row: Float[np.ndarray, " features"]) -> str:
+        """Write what a row has in a split's subject, different from the threshold where it is another number."""
+        forest = self.forest
+        columns, weights = self._entries(node)
+        with np.errstate(invalid="ignore", over="ignore"):
+            value = float(sum(weight * row[column] for column, weight in zip(columns, weights, strict=True)))
+        vocabulary = forest.categories.get(columns[0]) if forest.kind[node] != OBLIQUE else None
+        is_code = vocabulary is not None and value in range(len(vocabulary))
+        if np.isnan(row[columns]).any() or (forest.kind[node] == CATEGORIES and not is_code):
+            return "missing"
+        if vocabulary is not None and not is_code:
+            return number(value, self._digits)
+        return self.value(node, value, distinct([float(forest.threshold[node]), value], self._digits))
+
+    def _entries(self, node: int) -> tuple[list[int], list[float]]:
+        """Return the columns of a split and their weights."""
+        forest = self.forest
+        if forest.kind[node] != OBLIQUE:
+            return [int(forest.feature[node])], [1.0]
+        assert forest.weight_start is not None
+        assert forest.weight_feature is not None
+        assert forest.weight_value is not None
+        own = slice(int(forest.weight_start[node]), int(forest.weight_start[node + 1]))
+        return forest.weight_feature[own].tolist(), forest.weight_value[own].tolist()
+
+    def _type(self, node: int) -> str:
+        column, types = int(self.forest.feature[node]), self.forest.feature_types
+        return "float" if types is None or column < 0 else types[column]
+
+    def value(self, node: int, value: float, written: Mapping[float, str]) -> str:
+        """Write a value of a split's subject as the column's type has it; `written` are numbers as texts."""
+        column, kind = int(self.forest.feature[node]), self._type(node)
+        if column in self.forest.categories:
+            return label(self.forest.categories[column][int(value)], self.limit)
+        if kind == "bool" and value in (0, 1):
+            return "true" if value else "false"
+        if kind == "int" and abs(value) < _WHOLE and value == math.floor(value):
+            return str(int(value))
+        if kind == "datetime" and math.isfinite(value):
+            return moment(value)
+        return "not a number" if math.isnan(value) else written[value]
 
     # ---------------------------------------------------------------- leaves
 
@@ -145,12 +185,12 @@ class Words:
         if forest.leaf_coef is not None and np.any(forest.leaf_coef[leaf]):
             answer = self._linear(leaf)
         elif self._class_shares is not None:
-            answer = self._shares(self._class_shares[leaf])
+            answer = self.shares(self._class_shares[leaf])
         else:
             answer = self._values(self._answers[leaf], signed=adds(forest))
         if forest.combine == "softmax" and forest.n_trees > 1:
             assert forest.leaf_weights is not None
-            answer += f", weight {self._plain(float(forest.leaf_weights[leaf]))}"
+            answer += f", weight {self.plain(float(forest.leaf_weights[leaf]))}"
         return answer
 
     def outcome(self, output: int) -> str:
@@ -162,7 +202,8 @@ class Words:
             return label(forest.output_names[output], self.limit)
         return "" if forest.n_outputs == 1 else f"y[{output}]"
 
-    def _lead(self, output: int) -> str:
+    def lead(self, output: int) -> str:
+        """Return what stands before a number of an output: its name, if it has one."""
         name = self.outcome(output)
         return f"{name}: " if name else ""
 
@@ -173,7 +214,8 @@ class Words:
         name = label(classes[index], self.limit)
         return name if classes.dtype.kind == "U" else f"class {name}"
 
-    def _shares(self, shares: Float[np.ndarray, " classes"]) -> str:
+    def shares(self, shares: Float[np.ndarray, " classes"]) -> str:
+        """Write class shares, the largest first; where there are many classes, the smaller ones together."""
         order = np.argsort(-shares, kind="stable")
         write = repr if self.exact else percent
         parts = [f"{self.class_name(int(k))} {write(float(shares[k]))}" for k in order if shares[k] > 0]
@@ -186,7 +228,7 @@ class Words:
         parts = []
         for k, value in enumerate(values.tolist()):
             sign = "+" if signed and value >= 0 else ""
-            parts.append(f"{self._lead(k)}{sign}{self._plain(value)}")
+            parts.append(f"{self.lead(k)}{sign}{self.plain(value)}")
         return ", ".join(parts)
 
     def _linear(self, leaf: int) -> str:
@@ -200,11 +242,11 @@ class Words:
                 constant += float(forest.base[output])
             coef = forest.leaf_coef[leaf, :, output]
             used = np.flatnonzero(coef)
-            formula = self._plain(constant)
+            formula = self.plain(constant)
             if len(used):
                 terms = self._weighted_sum(used.tolist(), coef[used].tolist())
                 formula += f" - {terms[1:]}" if terms.startswith("-") else f" + {terms}"
-            formulas.append(f"{self._lead(output)}{formula}")
+            formulas.append(f"{self.lead(output)}{formula}")
         text = ", ".join(formulas)
         return text if forest.link == "identity" or adds(forest) else f"{forest.link}({text})"
 

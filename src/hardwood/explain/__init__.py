@@ -14,4 +14,5 @@ from hardwood.explain._permutation import permutation_importances as permutation
 from hardwood.explain._row import row as row
 from hardwood.explain._row import rows as rows
 from hardwood.explain._rules import Rule as Rule
+from hardwood.explain._rules import Rules as Rules
 from hardwood.explain._rules import rules as rules

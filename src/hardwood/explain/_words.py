@@ -7,7 +7,6 @@ import math
 import numpy as np
 
 from hardwood._typing import Float
-from hardwood.draw._label import label
 from hardwood.draw._number import distinct, moment
 from hardwood.draw._words import Words
 from hardwood.forest._combine import apply_link, probabilities
@@ -43,7 +42,7 @@ class PathWords(Words):
         known = self._known(node, possible, written)
         if missing:
             return f"{known} or missing (here missing)" if known else f"{subject} is missing"
-        here = self._value(node, value, written)
+        here = self.value(node, value, written)
         if not known:
             return f"{subject} is not missing (here {here})"
         return known if known == f"{subject} is {here}" else f"{known} (here {here})"
@@ -51,7 +50,7 @@ class PathWords(Words):
     def answer(self, outputs: Float[np.ndarray, "1 outputs"]) -> str:
         """Say what outputs, `base` included, are as a prediction."""
         if self.forest.classes is not None:
-            return self._shares(probabilities(self.forest, outputs)[0])
+            return self.shares(probabilities(self.forest, outputs)[0])
         return self._values(apply_link(self.forest.link, outputs)[0], signed=False)
 
     def summands(self, values: Float[np.ndarray, " outputs"]) -> str:
@@ -60,7 +59,7 @@ class PathWords(Words):
 
     def summand(self, value: float) -> str:
         """Write a number that is added, with its sign."""
-        return f"{'+' if value >= 0 else ''}{self._plain(value)}"
+        return f"{'+' if value >= 0 else ''}{self.plain(value)}"
 
     def formula(self, leaf: int) -> str:
         """Write a linear leaf as a formula; "" for a constant one."""
@@ -78,10 +77,6 @@ class PathWords(Words):
             for number, text in distinct([*bounds, value], self._digits).items():
                 texts[number] = max(text, texts.get(number, ""), key=len)
         return texts
-
-    def _type(self, node: int) -> str:
-        column, types = int(self.forest.feature[node]), self.forest.feature_types
-        return "float" if types is None or column < 0 else types[column]
 
     def _known(self, node: int, possible: _Possible, written: dict[float, str]) -> str | None:
         """Say which values other than missing ones are possible: None for no value, "" for every value."""
@@ -134,16 +129,3 @@ class PathWords(Words):
     @staticmethod
     def _bound(value: float, kind: str, written: dict[float, str]) -> str:
         return moment(value) if kind == "datetime" and math.isfinite(value) else written[value]
-
-    def _value(self, node: int, value: float, written: dict[float, str]) -> str:
-        """Write a row's value as the column's type has it."""
-        column, kind = int(self.forest.feature[node]), self._type(node)
-        if column in self.forest.categories:
-            return label(self.forest.categories[column][int(value)], self.limit)
-        if kind == "bool" and value in (0, 1):
-            return "true" if value else "false"
-        if kind == "int" and abs(value) < _WHOLE and value == math.floor(value):
-            return str(int(value))
-        if kind == "datetime" and math.isfinite(value):
-            return moment(value)
-        return "not a number" if math.isnan(value) else written[value]
