@@ -211,7 +211,7 @@ def test_columns_can_be_pickled(kind: str) -> None:
     [
         (np.empty((0, 2)), "from_dtype", "has no rows"),
         (np.empty((2, 0)), "from_dtype", "has no columns"),
-        (np.zeros(3), "from_dtype", r"two dimensions; pass one row as X.reshape\(1, -1\)"),
+        (np.zeros(3), "from_dtype", r"two dimensions; Reshape your data: one row is X.reshape\(1, -1\)"),
         (np.zeros((1, 1, 1)), "from_dtype", "two dimensions"),
         ([[1, 2], [3]], "from_dtype", "rectangular"),
         (np.array([[1j]]), "from_dtype", r"X\['x0'\].*complex128"),

@@ -10,10 +10,10 @@ from hardwood import GradTreeClassifier, GradTreeRegressor, GrandeClassifier, Gr
 
 # Small and short: the checks fit each estimator about a hundred times.
 ESTIMATORS = [
-    GradTreeClassifier(max_depth=4, n_restarts=2, max_iter=60),
-    GradTreeRegressor(max_depth=4, n_restarts=2, max_iter=60),
-    GrandeClassifier(16, max_depth=3, max_iter=60),
-    GrandeRegressor(16, max_depth=3, max_iter=60),
+    GradTreeClassifier(max_depth=4, n_restarts=2, max_iter=5),
+    GradTreeRegressor(max_depth=4, n_restarts=2, max_iter=5),
+    GrandeClassifier(16, max_depth=3, max_iter=5),
+    GrandeRegressor(16, max_depth=3, max_iter=5),
 ]
 
 

@@ -4,44 +4,42 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hardwood._typing import Float, Int, Shaped
 from hardwood.data import Columns, TableEncoder, take_rows
 from hardwood.data._columns import read
 from hardwood.errors import reject
+from hardwood.estimators._answers import as_array
 from hardwood.estimators._callbacks import CallbackSupportMixin, FallingTemperature, ForwardToSklearn
 from hardwood.estimators._device import choose_device, count_threads, threads
-from hardwood.estimators._rows import Rows, checked, class_weights, merged, split
+from hardwood.estimators._fitted import all_or_nothing
+from hardwood.estimators._parameters import check_parameters
+from hardwood.estimators._rows import Rows, checked, class_weights, draw_seed, merged, split
+from hardwood.estimators._session import Session, structure_of
 from hardwood.estimators._start import given_forest
 from hardwood.estimators._target import Target
 from hardwood.forest import LEAF, Forest
 from hardwood.nn import HardTrees
 from hardwood.train import Callback, OnlineTraining, TrainingResult, TrainingSettings, fit
 
+if TYPE_CHECKING:
+    from hardwood.explain import Explanation, PermutationImportances
+else:
+    Explanation = PermutationImportances = Any
+
 # An evaluation takes place after each epoch, but after no fewer and no more steps than these.
 _FEWEST_STEPS, _MOST_STEPS = 10, 50
 _IMPORTANCE_ROWS = 10_000
 
 
-@dataclass
-class Session:
-    """What training needs to go on where it stopped: the encoder, the layer, and what the target means."""
-
-    encoder: TableEncoder
-    model: HardTrees
-    target: Target
-    base: torch.Tensor | None
-
-
-class TreeEstimator(CallbackSupportMixin, BaseEstimator):
+class TreeEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     """What the estimators share. A subclass says where training starts, and which tree or trees are the result."""
 
     # Parameters that every estimator has; each explains them in its own docstring.
@@ -139,28 +137,38 @@ class TreeEstimator(CallbackSupportMixin, BaseEstimator):
         make_target: Callable[[Shaped[np.ndarray, "..."], Float[np.ndarray, " rows"]], Target],
         sample_weight: Any,
     ) -> None:
-        """Learn from a table, and leave the fitted attributes behind."""
-        self._check_parameters()
-        weight = checked(X, y, sample_weight)
-        before = getattr(self, "_session", None) if self.warm_start else None
-        validate_data(self, X, reset=before is None, skip_check_array=True)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        counted = np.flatnonzero(weight > 0)
-        if len(counted) < len(weight):
-            X, y, weight = take_rows(X, counted), y[counted], weight[counted]
-        if len(weight) <= self._batch_size(len(weight)) and before is None:
-            X, y, weight = merged(X, y, weight, self.categorical_features)
-        target = make_target(y, weight)
-        rows = Rows(X, target, class_weights(target, self.class_weight, weight))
-        self._keep_target(target)
-        if target.classes is not None and len(target.classes) == 1:
-            self._keep_constant(rows)
-            return
+        """Learn from a table, and leave the fitted attributes behind, or after an error what was there before."""
+        with all_or_nothing(self):
+            self._check_parameters()
+            weight = checked(X, y, sample_weight)
+            before = self._session if self.warm_start else None
+            if before is not None:
+                before.check(self.get_params(deep=False))
+            validate_data(self, X, reset=before is None, skip_check_array=True)
+            seed = draw_seed(self.random_state)
+            counted = np.flatnonzero(weight > 0)
+            if len(counted) < len(weight):
+                X, y, weight = take_rows(X, counted), y[counted], weight[counted]
+            if before is None:
+                X, y, weight = merged(X, y, weight, self.categorical_features, self._batch_size)
+            target = make_target(y, weight)
+            rows = Rows(X, target, class_weights(target, self.class_weight, weight))
+            self.__dict__.update(self._described(target))
+            if target.classes is not None and len(target.classes) == 1:
+                self._keep_constant(rows)
+            else:
+                self._learn(rows, weight, seed, before)
+
+    def _learn(self, rows: Rows, weight: Float[np.ndarray, " rows"], seed: int, before: Session | None) -> None:
+        """Train on checked rows, and keep what came of it; `weight` is without those of classes."""
         training, validation = split(rows, self.validation_fraction, seed) if self.early_stopping else (rows, None)
         result, session = self._train(training, validation, seed, before)
         forest = self._settled(session.model, result.best_tree, session.encoder.transform(rows.X), rows)
         self.history_, self.n_iter_, self.best_loss_ = result.history, result.epochs, result.best_loss
-        self._session, self._online = session, None
+        self._session = replace(
+            session, target=session.target.take(np.arange(0)), counted=rows.target.class_sums(weight)
+        )
+        self._online = None
         self._running_losses = None if result.tree_losses is None else np.array(result.tree_losses)
         self._keep_forest(forest, session, rows)
 
@@ -183,11 +191,12 @@ class TreeEstimator(CallbackSupportMixin, BaseEstimator):
         device = choose_device(self.device, work)
         with threads(count_threads(self.n_jobs, work)):
             if before is not None:
-                model, base = before.model.to(device), before.base
+                model, base = before.again(target, self.temperature)
+                model = model.to(device)
             else:
                 model = self._new_layer(x, training, encoder, seed, device)
                 base = self._base(target, training.weight)
-            session = Session(encoder, model, target, base)
+            session = Session(encoder, model, target, base, structure_of(self.get_params(deep=False)))
             steps = -(-len(x) // batch)
             settings = self._settings(batch, steps, seed, validation is not None)
             held_out = None
@@ -282,49 +291,53 @@ class TreeEstimator(CallbackSupportMixin, BaseEstimator):
             listeners.append(FallingTemperature(self.temperature))
         if getattr(self, "_skl_callbacks", None) or hasattr(self, "_parent_callback_ctx"):
 
-            def fitted() -> dict[str, Any]:
-                return self._attributes_of(session, rows)
+            def fitted(best_tree: int | None) -> dict[str, Any]:
+                return self._attributes_of(session, rows, best_tree)
 
-            listeners.append(ForwardToSklearn(self, fitted, rows.X, rows.target.values))
+            listeners.append(ForwardToSklearn(self, fitted, rows.X, rows.target.given))
         return listeners
 
-    def _attributes_of(self, session: Session, rows: Rows) -> dict[str, Any]:
-        """Return the fitted attributes as if training had ended now; the first of several restarts stands for all."""
-        names = ("n_features_in_", "feature_names_in_", "classes_", "n_outputs_")
+    def _attributes_of(self, session: Session, rows: Rows, best_tree: int | None) -> dict[str, Any]:
+        """Return the fitted attributes as if training had ended now, with this one of several restarts."""
+        names = ("n_features_in_", "feature_names_in_")
         kept = {name: getattr(self, name) for name in names if hasattr(self, name)}
-        encoded = self._settled(session.model, None if self._combines else 0, None, None)
-        return {**kept, "forest_": self._lowered(encoded, session), "columns_": session.encoder.columns}
+        encoded = self._settled(session.model, best_tree, None, None)
+        forest = self._lowered(encoded, session)
+        return {**kept, **self._described(rows.target), "forest_": forest, "columns_": session.encoder.columns}
 
     # ---------------------------------------------------------------- results
 
     @abstractmethod
-    def _keep_target(self, target: Target) -> None:
-        """Keep what the target says about the predictions."""
+    def _described(self, target: Target) -> dict[str, Any]:
+        """Return the fitted attributes that say what is predicted."""
 
     def _keep_constant(self, rows: Rows) -> None:
         """Keep a model that always answers the only class there is."""
         encoder = self._new_encoder(rows.target, 0)
         encoder.fit_transform(rows.X, rows.target.values, rows.weight)
         columns = encoder.columns
+        nowhere = np.array([-1])
         leaf = Forest(
-            tree_start=[0, 1], kind=[LEAF], left=[-1], right=[-1], feature=[-1], threshold=[0.0], missing_left=[False],
-            leaf_values=[[0.0]], n_features=len(columns), feature_names=columns.names, feature_types=columns.types,
+            tree_start=np.array([0, 1]), kind=np.array([LEAF]), left=nowhere, right=nowhere, feature=nowhere,
+            threshold=np.zeros(1), missing_left=np.zeros(1, bool), leaf_values=np.zeros((1, 1)),
+            n_features=len(columns), feature_names=columns.names, feature_types=columns.types,
             categories=columns.categories, classes=rows.target.classes, link="softmax",
         )  # fmt: skip
         self.forest_, self.columns_ = leaf, columns
         self.feature_importances_ = np.zeros(len(columns))
-        self.history_, self.n_iter_, self.best_loss_, self._session, self._online = None, 0, None, None, None
+        self.history_, self.n_iter_, self.best_loss_ = None, 0, None
+        self._session, self._online, self._running_losses = None, None, None
 
-    def _keep_forest(self, encoded: Forest, session: Session, rows: Rows) -> None:
-        """Lower the trained trees to raw columns, prune them, and keep them."""
+    def _keep_forest(self, encoded: Forest, session: Session, rows: Rows, all_rows: bool = True) -> None:
+        """Lower the trained trees to raw columns, prune them, and keep them; `all_rows`: that trained them."""
         from hardwood.explain import importances
 
         columns = session.encoder.columns
         forest = self._lowered(encoded, session)
         raw = columns.to_raw(rows.X)
         if self.prune:
-            # A branch that no row took may still be one that a constraint is about.
-            forest = forest.prune(raw) if self.monotonic_cst is None else forest.prune()
+            # A branch that no row took may still be one that a constraint is about, or that later rows take.
+            forest = forest.prune(raw) if all_rows and self.monotonic_cst is None else forest.prune()
         self.forest_, self.columns_ = forest, columns
         few = slice(None, None, max(1, len(raw) // _IMPORTANCE_ROWS))
         self.feature_importances_ = importances(forest, raw[few], rows.weight[few])
@@ -362,14 +375,38 @@ class TreeEstimator(CallbackSupportMixin, BaseEstimator):
         raw = self._raw(X)
         return self.forest_.decision_path(raw)
 
-    def explain(self, X: Any) -> Any:
+    def explain(self, X: Any, n_trees: int | None = 3) -> Explanation:
         """Explain the prediction of one row: its path, and the trees that carry it; see `hardwood.explain.row`."""
         from hardwood import explain
 
         raw = self._raw(X)
         if len(raw) != 1:
             reject("X", f"a table of {len(raw)} rows", "must be one row", "pass X[:1], or X.iloc[[0]] of a frame")
-        return explain.row(self.forest_, raw[0])
+        return explain.row(self.forest_, raw[0], n_trees)
+
+    def permutation_importances(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        metric: Callable[..., float] | None = None,
+        n_repeats: int = 5,
+        random_state: Any = 0,
+        sample_weight: Any = None,
+    ) -> PermutationImportances:
+        """Return how much worse predictions get when a column is shuffled; see `hardwood.explain`."""
+        from hardwood import explain
+
+        raw = self._raw(X)
+        return explain.permutation_importances(
+            self.forest_,
+            raw,
+            as_array(y),
+            metric=metric,
+            n_repeats=n_repeats,
+            random_state=random_state,
+            sample_weight=sample_weight,
+        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -420,14 +457,4 @@ class TreeEstimator(CallbackSupportMixin, BaseEstimator):
 
     def _check_parameters(self) -> None:
         """Refuse parameters that the rooms below would name otherwise, or not at all."""
-        if self.batch_size != "auto":
-            _check_whole("batch_size", self.batch_size, 1)
-        for name in ("max_depth", "max_iter", "n_iter_no_change"):
-            _check_whole(name, getattr(self, name), 1)
-        if not 0 < self.validation_fraction < 1:
-            reject("validation_fraction", self.validation_fraction, "must lie between 0 and 1", "pass 0.2")
-
-
-def _check_whole(name: str, value: Any, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        reject(name, value, f"must be an integer of at least {least}", f"pass {name}={least} or more")
+        check_parameters(self.get_params(deep=False))

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from hardwood._typing import Float
-from hardwood.estimators._base import TreeEstimator, _check_whole
-from hardwood.estimators._kinds import TreeClassifier, TreeRegressor, keep_parameters
+from hardwood.estimators._base import TreeEstimator
+from hardwood.estimators._kinds import TreeClassifier, TreeRegressor, constructor, keep_parameters
 from hardwood.estimators._rows import Rows
 from hardwood.estimators._start import greedy_trees, refitted, side_by_side
 from hardwood.forest import Forest
@@ -40,10 +40,6 @@ class _GradTree(TreeEstimator):
     def _n_trees(self) -> int:
         return self.n_restarts
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        _check_whole("n_restarts", self.n_restarts, 1)
-
     def _random_layer(self, n_features: int, rows: Rows, options: dict[str, Any]) -> HardTrees:
         size = (n_features, rows.target.n_outputs, self.n_restarts, self.max_depth)
         return HardTrees(*size, combine="none", init="glorot", **options)
@@ -65,7 +61,7 @@ class _GradTree(TreeEstimator):
         tree = refitted(tree, x, rows, self.leaf_shrinkage)
         with torch.no_grad():
             # Training that goes on begins at the leaves as they are now.
-            model.leaf_values[best] = torch.from_numpy(tree.leaf_values).to(model.leaf_values.dtype)
+            model.leaf_values[best] = torch.from_numpy(tree.leaf_values.copy()).to(model.leaf_values.dtype)
         return tree
 
 
@@ -120,8 +116,8 @@ class GradTreeClassifier(_GradTree, TreeClassifier):
             The result splits on sets of categories.
         monotonic_cst: for each column 1 (the probability of the second class never falls), -1 (never rises) or 0; or a
             dict from column name. With two classes only. The final tree keeps it exactly.
-        class_weight: "sqrt_balanced", "balanced", None, or a dict from label to weight. "sqrt_balanced" takes the square
-            root of the balanced weights: rare classes count more, and probabilities shift towards them.
+        class_weight: "sqrt_balanced", "balanced", None, or a dict from label to weight. "sqrt_balanced" takes the
+            square root of the balanced weights: rare classes count more, and probabilities shift towards them.
         warm_start: go on from the parameters of the last `fit`.
         device: "auto", "cpu", "cuda" or "cuda:1". "auto" takes a GPU where a step is large enough to gain by it.
         n_jobs: threads; None takes all that torch may use where a step is large enough, else one.
@@ -140,6 +136,7 @@ class GradTreeClassifier(_GradTree, TreeClassifier):
         best_loss_: the lowest validation loss.
     """
 
+    @constructor
     def __init__(
         self,
         max_depth: int = 8,
@@ -200,6 +197,7 @@ class GradTreeRegressor(_GradTree, TreeRegressor):
         monotonic_cst: for each column 1 (the prediction never falls), -1 (never rises) or 0; or a dict from name.
     """
 
+    @constructor
     def __init__(
         self,
         max_depth: int = 8,

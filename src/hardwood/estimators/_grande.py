@@ -9,10 +9,10 @@ import numpy as np
 import torch
 
 from hardwood._typing import Float
-from hardwood.errors import reject
-from hardwood.estimators._base import TreeEstimator, _check_whole
+from hardwood.estimators._base import TreeEstimator
 from hardwood.estimators._device import count_threads
-from hardwood.estimators._kinds import TreeClassifier, TreeRegressor, keep_parameters
+from hardwood.estimators._kinds import TreeClassifier, TreeRegressor, constructor, keep_parameters
+from hardwood.estimators._parameters import is_whole
 from hardwood.estimators._rows import Rows
 from hardwood.estimators._start import as_ensemble, greedy_forest
 from hardwood.forest import THRESHOLD, Forest
@@ -47,20 +47,12 @@ class _Grande(TreeEstimator):
     def _n_trees(self) -> int:
         return self.n_estimators
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        _check_whole("n_estimators", self.n_estimators, 1)
-        if not 0 < self.max_samples <= 1:
-            reject("max_samples", self.max_samples, "must be above 0 and at most 1", "pass 1.0 for all rows")
-        if self.max_features is not None and not self.max_features > 0:
-            reject("max_features", self.max_features, "must be above 0", "pass a share such as 0.8, a number, or None")
-
     def _features_per_tree(self, n_features: int) -> int:
         """Return how many encoded columns each tree may split on."""
         if self.max_features is None:
             return n_features
-        if isinstance(self.max_features, int):
-            return min(n_features, self.max_features)
+        if is_whole(self.max_features):
+            return min(n_features, int(self.max_features))
         share = round(self.max_features * n_features)
         return min(n_features, max(_FEWEST_FEATURES, min(_MOST_FEATURES, share)))
 
@@ -128,8 +120,8 @@ class GrandeClassifier(_Grande, TreeClassifier):
             number, or None for all. After a greedy or a given start those that a tree splits on are always among them.
         max_samples: share of rows that each tree learns from.
         bootstrap: draw these rows with replacement.
-        optimizer, weight_decay, schedule, averaging, early_stopping, validation_fraction, n_iter_no_change, max_seconds:
-            as for `GradTreeClassifier`.
+        optimizer, weight_decay, schedule, averaging, early_stopping, validation_fraction, n_iter_no_change,
+        max_seconds: as for `GradTreeClassifier`.
         selection, split, temperature, prune, numeric, categorical_features, one_hot_max_size, class_weight: likewise.
         monotonic_cst: as for `GradTreeClassifier`. Leaf weights then do not depend on constrained columns.
         warm_start, device, n_jobs, random_state, checkpoint, resume_from, callbacks, verbose: likewise.
@@ -143,6 +135,7 @@ class GrandeClassifier(_Grande, TreeClassifier):
         best_loss_: the lowest validation loss.
     """
 
+    @constructor
     def __init__(
         self,
         n_estimators: int = 256,
@@ -206,6 +199,7 @@ class GrandeRegressor(_Grande, TreeRegressor):
         monotonic_cst: as for `GradTreeRegressor`.
     """
 
+    @constructor
     def __init__(
         self,
         n_estimators: int = 256,

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ParamSpec
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 
 from hardwood._typing import Float, Shaped
 from hardwood.errors import reject
+from hardwood.estimators._answers import labels_of, numbers_of
 from hardwood.estimators._base import TreeEstimator
 from hardwood.estimators._callbacks import with_callbacks
 from hardwood.estimators._online import OnlineMixin
-from hardwood.estimators._target import Target, as_array, of_classes, of_numbers, of_shares
+from hardwood.estimators._session import Session
+from hardwood.estimators._target import Target, of_classes, of_numbers, of_shares
+from hardwood.forest._combine import chosen_classes
+
+P = ParamSpec("P")
+
+
+def constructor(init: Callable[P, None]) -> Callable[P, None]:
+    """Mark a constructor that takes whatever it is given: scikit-learn wants `fit` to be what complains."""
+    init.__no_type_check__ = True  # type: ignore[attr-defined]
+    return init
 
 
 def keep_parameters(estimator: TreeEstimator, given: dict[str, Any]) -> None:
@@ -22,7 +34,7 @@ def keep_parameters(estimator: TreeEstimator, given: dict[str, Any]) -> None:
             setattr(estimator, name, value)
 
 
-class TreeClassifier(ClassifierMixin, OnlineMixin, TreeEstimator):
+class TreeClassifier(ClassifierMixin, OnlineMixin, TreeEstimator):  # type: ignore[misc]
     """Predicts classes, or several labels at once."""
 
     classes_: Shaped[np.ndarray, " classes"]
@@ -34,7 +46,7 @@ class TreeClassifier(ClassifierMixin, OnlineMixin, TreeEstimator):
         `X` is a pandas, polars or Arrow table, or an array; text and category columns, dates, booleans and missing
         cells are taken as they are. Rows of weight 0 teach nothing.
         """
-        self._fit_rows(X, as_array(y), lambda labels, _: of_classes(labels, self.loss), sample_weight)
+        self._fit_rows(X, labels_of(y), lambda labels, _: of_classes(labels, self.loss), sample_weight)
         return self
 
     @with_callbacks
@@ -63,10 +75,23 @@ class TreeClassifier(ClassifierMixin, OnlineMixin, TreeEstimator):
         After `fit` it goes on from there. Without one, the first call names all `classes` that will ever come, and
         learns the columns, their categories and their range from its rows.
         """
-        known = getattr(self, "classes_", None) if classes is None else classes
-        if known is None:
-            reject("classes", None, "is needed in the first call of partial_fit", "pass every class that will come")
-        self._fit_more(X, y, known, sample_weight)
+        labels = labels_of(y)
+
+        def make_target(session: Session | None, _: Float[np.ndarray, " rows"]) -> Target:
+            if session is None:
+                if classes is None and labels.ndim == 1:
+                    remedy = "pass every class that will come"
+                    reject("classes", None, "is needed in the first call of partial_fit", remedy)
+                return of_classes(labels, self.loss, None if classes is None else labels_of(classes))
+            before = session.target
+            if labels.shape[1:] != (before.n_outputs,) * (before.classes is None):
+                problem = "is not like that of the first call"
+                reject("y", f"an array of shape {labels.shape}", problem, "pass the same kind of target in every call")
+            if classes is not None and not np.array_equal(np.unique(labels_of(classes)), self.classes_):
+                reject("classes", classes, f"are not those of the first call, {self.classes_}", "leave classes out")
+            return of_classes(labels, self.loss, before.classes)
+
+        self._fit_more(X, labels, make_target, sample_weight)
         return self
 
     def predict(self, X: Any) -> Shaped[np.ndarray, " rows"] | Shaped[np.ndarray, "rows labels"]:
@@ -75,12 +100,7 @@ class TreeClassifier(ClassifierMixin, OnlineMixin, TreeEstimator):
         if self.forest_.classes is None:
             return (self.forest_.predict(raw).reshape(len(raw), -1) > 0.5).astype(np.int64)
         # The labels as they were given, whatever their type.
-        return self.classes_[np.searchsorted(np.arange(len(self.classes_)), self._codes(raw))]
-
-    def _codes(self, raw: Float[np.ndarray, "rows columns"]) -> Shaped[np.ndarray, " rows"]:
-        from hardwood.forest._combine import chosen_classes
-
-        return chosen_classes(self.forest_, self.forest_.outputs(raw))
+        return self.classes_[chosen_classes(self.forest_, self.forest_.outputs(raw))]
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "rows classes"]:
         """Return the probability of each class, in the order of `classes_`; of each label if there are several."""
@@ -94,9 +114,10 @@ class TreeClassifier(ClassifierMixin, OnlineMixin, TreeEstimator):
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
-    def _keep_target(self, target: Target) -> None:
-        self.n_outputs_ = target.n_outputs if target.classes is None else 1
-        self.classes_ = np.arange(target.n_outputs) if target.classes is None else target.classes
+    def _described(self, target: Target) -> dict[str, Any]:
+        if target.classes is None:
+            return {"n_outputs_": target.n_outputs, "classes_": np.arange(target.n_outputs)}
+        return {"n_outputs_": 1, "classes_": target.classes}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -104,7 +125,7 @@ class TreeClassifier(ClassifierMixin, OnlineMixin, TreeEstimator):
         return tags
 
 
-class TreeRegressor(RegressorMixin, OnlineMixin, TreeEstimator):
+class TreeRegressor(RegressorMixin, OnlineMixin, TreeEstimator):  # type: ignore[misc]
     """Predicts numbers, one or several for each row."""
 
     @with_callbacks
@@ -114,7 +135,7 @@ class TreeRegressor(RegressorMixin, OnlineMixin, TreeEstimator):
         `X` is a pandas, polars or Arrow table, or an array; text and category columns, dates, booleans and missing
         cells are taken as they are. Rows of weight 0 teach nothing.
         """
-        self._fit_rows(X, as_array(y), lambda numbers, weight: of_numbers(numbers, self.loss, weight), sample_weight)
+        self._fit_rows(X, numbers_of(y), lambda numbers, weight: of_numbers(numbers, self.loss, weight), sample_weight)
         return self
 
     @with_callbacks
@@ -132,7 +153,12 @@ class TreeRegressor(RegressorMixin, OnlineMixin, TreeEstimator):
         After `fit` it goes on from there. Without one, the first call learns the columns, their categories and range,
         and the target's scale from its rows.
         """
-        self._fit_more(X, y, None, sample_weight)
+        numbers = numbers_of(y)
+
+        def make_target(session: Session | None, weight: Float[np.ndarray, " rows"]) -> Target:
+            return of_numbers(numbers, self.loss, weight) if session is None else session.target.like(numbers)
+
+        self._fit_more(X, numbers, make_target, sample_weight)
         return self
 
     def predict(self, X: Any) -> Float[np.ndarray, " rows"] | Float[np.ndarray, "rows outputs"]:
@@ -140,8 +166,8 @@ class TreeRegressor(RegressorMixin, OnlineMixin, TreeEstimator):
         raw = self._raw(X)
         return self.forest_.predict(raw)
 
-    def _keep_target(self, target: Target) -> None:
-        self.n_outputs_ = target.n_outputs
+    def _described(self, target: Target) -> dict[str, Any]:
+        return {"n_outputs_": target.n_outputs}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

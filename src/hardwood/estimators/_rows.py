@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from hardwood._typing import Float, Int, Shaped
 from hardwood.data import learn_columns, split_rows, take_rows
@@ -13,6 +15,9 @@ from hardwood.data._columns import read
 from hardwood.data._monotone import check_weights
 from hardwood.errors import reject
 from hardwood.estimators._target import Target
+
+# Larger tables are hardly ever copies of one batch of rows, and to look for these takes time.
+_MOST_COPIES = 10
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,16 @@ class Rows:
         return self.target.codes
 
 
+def draw_seed(random_state: Any) -> int:
+    """Return a seed from an integer, or drawn from a `RandomState` or, for None, from the system's entropy."""
+    if random_state is None:
+        return int(np.random.default_rng().integers(2**31 - 1))
+    try:
+        return int(check_random_state(random_state).randint(2**31 - 1))
+    except ValueError:
+        reject("random_state", random_state, "is no seed", "pass an integer from 0 to 2**32 - 1, or None")
+
+
 def checked(X: Any, y: Shaped[np.ndarray, "..."], sample_weight: Any) -> Float[np.ndarray, " rows"]:
     """Return the weights of rows, after checking that there are rows, columns, and a target for each row."""
     table = read(X)
@@ -53,19 +68,27 @@ def checked(X: Any, y: Shaped[np.ndarray, "..."], sample_weight: Any) -> Float[n
 
 
 def merged(
-    X: Any, y: Shaped[np.ndarray, "rows ..."], weight: Float[np.ndarray, " rows"], categorical_features: Any
+    X: Any,
+    y: Shaped[np.ndarray, "rows ..."],
+    weight: Float[np.ndarray, " rows"],
+    categorical_features: Any,
+    batch_size: Callable[[int], int],
 ) -> tuple[Any, Shaped[np.ndarray, "kept ..."], Float[np.ndarray, " kept"]]:
     """Return equal rows as one of their summed weight, in an order that depends on nothing but the rows.
 
     Training on all rows at once then does not depend on how often a row stands there if its weight makes up for it,
-    nor on the order of the rows: to the last bit.
+    nor on the order of the rows: to the last bit. A table whose different rows are more than a batch is left alone.
     """
+    if len(weight) > _MOST_COPIES * batch_size(len(weight)):
+        return X, y, weight
     raw = learn_columns(X, categorical_features).to_raw(X)
     raw = np.where(np.isnan(raw), np.nan, raw) + 0.0  # one kind of NaN, and one kind of zero
     answers = [np.unique(column, return_inverse=True)[1].astype(np.float64) for column in y.reshape(len(y), -1).T]
     content = np.ascontiguousarray(np.column_stack([raw, *answers]))
     keys = content.view(np.dtype((np.void, content.dtype.itemsize * content.shape[1]))).reshape(-1)
     _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+    if len(first) > batch_size(len(first)):
+        return X, y, weight
     return take_rows(X, first), y[first], np.bincount(which, weight).astype(np.float64)
 
 
@@ -78,9 +101,12 @@ def split(rows: Rows, fraction: float, seed: int) -> tuple[Rows, Rows | None]:
 
 
 def class_weights(
-    target: Target, class_weight: Any, weight: Float[np.ndarray, " rows"]
+    target: Target,
+    class_weight: Any,
+    weight: Float[np.ndarray, " rows"],
+    counted: Float[np.ndarray, " classes"] | None = None,
 ) -> Float[np.ndarray, " rows"]:
-    """Return the weights of rows, multiplied by those of their classes."""
+    """Return the weights of rows, multiplied by those of their classes; `counted` counts rows that came before too."""
     if class_weight is None:
         return weight
     remedy = "pass None, 'balanced', 'sqrt_balanced', or a dict from class label to number"
@@ -92,7 +118,8 @@ def class_weights(
     if isinstance(class_weight, str):
         if class_weight not in ("balanced", "sqrt_balanced"):
             reject("class_weight", class_weight, "is not known", remedy)
-        counted = np.bincount(codes, weight, minlength=len(classes))
+        counted = target.class_sums(weight) if counted is None else counted
+        assert counted is not None
         factor = np.where(counted > 0, counted.sum() / ((counted > 0).sum() * np.maximum(counted, 1e-300)), 1.0)
         if class_weight == "sqrt_balanced":
             factor = np.sqrt(factor)
@@ -100,7 +127,10 @@ def class_weights(
         unknown = [label for label in class_weight if label not in classes.tolist()]
         if unknown:
             reject("class_weight", class_weight, f"{unknown[0]!r} is not one of the classes {classes.tolist()}", remedy)
-        factor = np.array([float(class_weight.get(label, 1.0)) for label in classes.tolist()])
+        try:
+            factor = np.array([float(class_weight.get(label, 1.0)) for label in classes.tolist()])
+        except (TypeError, ValueError):
+            reject("class_weight", class_weight, "holds something that is no number", remedy)
         if not (np.isfinite(factor).all() and (factor >= 0).all() and (factor > 0).any()):
             reject("class_weight", class_weight, "has a number that is negative or not finite", "use numbers from 0 up")
     else:

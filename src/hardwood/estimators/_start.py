@@ -9,11 +9,12 @@ import numpy as np
 
 from hardwood._typing import Float
 from hardwood.data import TableEncoder
-from hardwood.errors import reject
+from hardwood.errors import InvalidArgumentError, reject
 from hardwood.estimators._rows import Rows
 from hardwood.estimators._target import Target
 from hardwood.forest import THRESHOLD, Forest
 from hardwood.forest._combine import apply_link
+from hardwood.forest._forest import Combine
 from hardwood.forest._leaf_means import leaf_means
 
 # A greedy leaf of few rows is too sure of itself to begin with: its mean is mixed with this share of the overall one.
@@ -40,7 +41,7 @@ def greedy_trees(
             if not (weight > 0).any():
                 weight = rows.weight
         grown = weight > 0
-        if rows.target.codes is not None:
+        if _greedy_classes(rows):
             model: Any = DecisionTreeClassifier(**options)
             answer: Any = rows.target.codes
         else:
@@ -57,14 +58,25 @@ def greedy_forest(
     from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
     options: dict[str, Any] = {"max_depth": depth, "random_state": seed, "n_jobs": n_jobs}
-    if rows.target.codes is not None:
+    if _greedy_classes(rows):
         model: Any = RandomForestClassifier(n_trees, **options)
         model.fit(x, rows.target.codes, sample_weight=rows.weight)
     else:
-        model = RandomForestRegressor(n_trees, max_features=1 / 3, **options)
+        share = 1 / 3 if rows.target.codes is None else "sqrt"
+        model = RandomForestRegressor(n_trees, max_features=share, **options)
         signal = rows.target.signal
         model.fit(x, signal[:, 0] if signal.shape[1] == 1 else signal, sample_weight=rows.weight)
     return _with_outputs(model, x, rows)
+
+
+def _greedy_classes(rows: Rows) -> bool:
+    """Tell whether a greedy classifier suits the rows.
+
+    scikit-learn's warns of targets with few rows of each class. The squared error of these classes' indicators is the
+    same criterion, Gini's.
+    """
+    target = rows.target
+    return target.codes is not None and target.classes is not None and 2 * len(target.classes) <= len(rows)
 
 
 def _with_outputs(model: Any, x: Float[np.ndarray, "rows features"], rows: Rows) -> Forest:
@@ -74,7 +86,7 @@ def _with_outputs(model: Any, x: Float[np.ndarray, "rows features"], rows: Rows)
     forest = from_sklearn(model)
     target = rows.target
     signals = forest.leaf_values
-    if target.codes is not None:
+    if hasattr(model, "classes_"):
         # The rows may not have shown every class.
         every = np.zeros((len(signals), max(2, len(target.classes if target.classes is not None else ()))))
         every[:, np.asarray(model.classes_, np.int64)] = signals
@@ -87,7 +99,7 @@ def outputs_from_means(
     target: Target, means: Float[np.ndarray, "leaves signals"], overall: Float[np.ndarray, " signals"]
 ) -> Float[np.ndarray, "leaves outputs"]:
     """Return raw outputs for leaves of such means, less sure than these where the target is a probability."""
-    if target.mean in ("probabilities", "log_odds"):
+    if target.link in ("sigmoid", "softmax"):
         means = (1 - _DOUBT) * means + _DOUBT * overall
     return target.outputs_of(means)
 
@@ -102,8 +114,9 @@ def _ready(
     # A split of missing from all other values: below every number there is.
     endless = (forest.kind == THRESHOLD) & ~np.isfinite(forest.threshold)
     threshold = np.where(endless, lowest[np.maximum(forest.feature, 0)], forest.threshold)
+    combine: Combine = "softmax" if forest.combine == "softmax" else "mean"
     return replace(
-        forest, threshold=threshold, leaf_values=outputs, classes=None, link="identity", base=None, combine="mean"
+        forest, threshold=threshold, leaf_values=outputs, classes=None, link="identity", base=None, combine=combine
     )
 
 
@@ -116,11 +129,17 @@ def given_forest(
     """
     from hardwood.forest import forest_of
 
-    forest = forest_of(init)
+    try:
+        forest = forest_of(init)
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(str(error).replace("model=", "init=", 1)) from None
     target = rows.target
     if forest.n_features != len(encoder.columns):
         problem = f"was fitted on {forest.n_features} columns, and X has {len(encoder.columns)}"
         reject("init", init, problem, "fit it on the same columns")
+    names = encoder.columns.names
+    if forest.feature_names is not None and names is not None and forest.feature_names != names:
+        reject("init", init, f"was fitted on other columns than {list(names)}", "fit it on the same columns, in order")
     if not several and forest.combine != "mean" and forest.n_trees > 1:
         remedy = "pass a single tree or a random forest, or use GRANDE, or distill(model, X)"
         reject("init", init, f"combines {forest.n_trees} trees, and this estimator holds one", remedy)
@@ -129,11 +148,11 @@ def given_forest(
         forest = forest.truncate(depth, raw, rows.weight)
     values = _outputs_of(init, forest, target)
     forest = encoder.raise_forest(forest, raw, rows.weight)
-    return replace(_ready(forest, x, values), combine=forest.combine if forest.combine == "softmax" else "mean")
+    return _ready(forest, x, values)
 
 
 def _outputs_of(init: Any, forest: Forest, target: Target) -> Float[np.ndarray, "leaves outputs"]:
-    """Return what a model's leaves say as raw outputs of the target, such that the trees' mean is the model's answer."""
+    """Return a model's leaves as raw outputs of the target, such that the trees' mean is the model's answer."""
     values = forest.leaf_values
     if forest.combine == "sum":
         values = values * forest.n_trees
@@ -141,7 +160,8 @@ def _outputs_of(init: Any, forest: Forest, target: Target) -> Float[np.ndarray, 
         values = values + forest.base
     classes = target.classes
     if (classes is None) != (forest.classes is None):
-        reject("init", init, "does not predict what y is", "pass a classifier to a classifier, a regressor to a regressor")
+        remedy = "pass a classifier to a classifier, a regressor to a regressor"
+        reject("init", init, "does not predict what y is", remedy)
     if classes is None or forest.classes is None:
         if values.shape[1] != target.n_outputs:
             problem = f"has {values.shape[1]} output(s), and y needs {target.n_outputs}"
@@ -160,13 +180,11 @@ def _outputs_of(init: Any, forest: Forest, target: Target) -> Float[np.ndarray, 
         shares = np.zeros_like(values)
         shares[:, known] = values
         return outputs_from_means(target, shares, np.full(len(classes), 1 / len(classes)))
-    if forest.link == "softmax" and target.n_outputs == 1:
-        return values[:, 1:] - values[:, :1]
     if forest.link == "sigmoid":
-        return values
+        return values if known[1] else -values
     ordered = np.zeros_like(values)
     ordered[:, known] = values
-    return ordered
+    return ordered[:, 1:] - ordered[:, :1] if target.n_outputs == 1 else ordered
 
 
 def as_ensemble(forest: Forest) -> Forest:
@@ -183,17 +201,15 @@ def side_by_side(trees: list[Forest]) -> Forest:
         return np.concatenate([getattr(tree, name) for tree in trees])
 
     left, right = (np.where(joined(name) < 0, -1, joined(name) + shifts) for name in ("left", "right"))
-    return replace(
-        trees[0], tree_start=starts, left=left, right=right,
-        **{name: joined(name) for name in ("kind", "feature", "threshold", "missing_left", "leaf_values")},
-    )  # fmt: skip
+    fields: dict[str, Any] = {
+        name: joined(name) for name in ("kind", "feature", "threshold", "missing_left", "leaf_values")
+    }
+    return replace(trees[0], tree_start=starts, left=left, right=right, **fields)
 
 
-def refitted(
-    forest: Forest, x: Float[np.ndarray, "rows features"], rows: Rows, shrinkage: float
-) -> Forest:
+def refitted(forest: Forest, x: Float[np.ndarray, "rows features"], rows: Rows, shrinkage: float) -> Forest:
     """Return a single tree whose leaves say what all rows call for, drawn towards the nodes above."""
-    if rows.target.mean is None:
+    if not rows.target.refits:
         return forest
     means = leaf_means(forest, x, rows.target.signal, rows.weight, shrinkage)
     return replace(forest, leaf_values=rows.target.outputs_of(means))

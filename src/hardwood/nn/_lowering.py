@@ -164,7 +164,9 @@ def _fill(layer: HardTrees, forest: Forest, at: np.ndarray, strength: float) -> 
     total = np.bincount(forest.feature[used], forest.threshold[used], minlength=forest.n_features)
     usual = (total / np.maximum(count, 1))[subset]
     thresholds = np.repeat(usual[:, None, :], nodes, axis=1)
-    own = np.where(splits[:, :, None], forest.threshold[inner_at][:, :, None], np.take_along_axis(thresholds, feature, 2))
+    own = np.where(
+        splits[:, :, None], forest.threshold[inner_at][:, :, None], np.take_along_axis(thresholds, feature, 2)
+    )
     np.put_along_axis(thresholds, feature, own, 2)
     logits = np.zeros_like(thresholds)
     np.put_along_axis(logits, feature, np.where(splits, strength, 0.0)[:, :, None], 2)
