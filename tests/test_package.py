@@ -34,17 +34,21 @@ def loaded_by(statement: str) -> set[str]:
 
 
 HEAVY = {
+    "click",
     "jaxtyping",
     "lightgbm",
     "matplotlib",
     "narwhals",
     "numba",
+    "onnx",
     "pandas",
     "rich",
     "safetensors",
     "scipy",
     "sklearn",
+    "shap",
     "torch",
+    "treelite",
     "triton",
     "xgboost",
 }
@@ -54,7 +58,7 @@ def test_import_is_light():
     assert not loaded_by("import hardwood") & (HEAVY | {"numpy"})
 
 
-@pytest.mark.parametrize("room", ["forest", "draw", "explain"])
+@pytest.mark.parametrize("room", ["forest", "draw", "explain", "export"])
 def test_reading_rooms_need_only_numpy_to_import(room: str):
     # jaxtyping is there in development only; it looks at what is loaded and loads nothing itself.
     assert not loaded_by(f"import hardwood.{room}") & (HEAVY - {"jaxtyping"})

@@ -1,0 +1,63 @@
+"""The examples run, and do what they say."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def load_example(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_cost_of_ones_own_is_what_gets_lower(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    example = load_example("asymmetric_cost", monkeypatch)
+    plain, _, own = example.compare(seed=0, n_estimators=8, max_iter=40)
+    assert own < plain
+    monkeypatch.setattr(sys, "argv", ["asymmetric_cost.py", "--seeds", "1", "--trees", "4", "--max-iter", "3"])
+    example.main()
+    assert "against the plain model" in capsys.readouterr().out
+
+
+def test_fine_tuning_makes_a_forest_surer(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    example = load_example("fine_tune", monkeypatch)
+    monkeypatch.setattr(sys, "argv", ["fine_tune.py", "--seeds", "1", "--trees", "8", "--max-iter", "10"])
+    example.main()
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.strip().startswith(("a random", "the same"))]
+    before, after = (float(line.split()[-1]) for line in lines[1:])
+    assert after < before
+
+
+def test_the_demo_says_what_it_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
+    demo = load_example("demo", monkeypatch)
+    splits, compare = [], demo.compare
+    monkeypatch.setattr(demo, "compare", lambda *given: splits.append(compare(*given)) or splits[-1])
+    for name, value in {"SEEDS": range(2), "TREES": 4, "DEPTH": 2, "OUT": tmp_path / "demo"}.items():
+        monkeypatch.setattr(demo, name, value)
+    for name in ("GradTreeClassifier", "GrandeClassifier"):
+        monkeypatch.setattr(demo, name, partial(getattr(demo, name), max_iter=5))
+    demo.main()
+    said = capsys.readouterr().out
+    scores = np.array([split.scores for split in splits])
+    for place, method in enumerate(demo.METHODS):
+        line = next(line for line in said.splitlines() if line.strip().startswith(f"{method} ") and "+-" in line)
+        assert line.split()[1] == f"{scores[:, place, 0].mean():.3f}"
+    assert "of the weight and says" in said
+    assert "<svg" in (tmp_path / "demo" / "report.html").read_text(encoding="utf-8")
+    assert (tmp_path / "demo" / "tree.svg").read_text(encoding="utf-8").startswith("<svg")
