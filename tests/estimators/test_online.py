@@ -144,8 +144,8 @@ def test_classes_may_come_later(kind):
     model = tiny(kind).partial_fit(X, np.full(90, "no"), classes=names)
     assert list(model.classes_) == ["maybe", "no", "yes"]
     assert model.predict_proba(X).shape == (90, 3)
-    model.set_params(leaf_values_rate=0.2)
-    for _ in range(10):
+    model.set_params(leaf_values_rate=0.3, split_logits_rate=0.05, thresholds_rate=0.05)
+    for _ in range(30):
         model.partial_fit(X, names[y])
     assert model.score(X, names[y]) > 0.7
     two = tiny(kind).partial_fit(X[:1], ["yes"], classes=["no", "yes"])
@@ -182,7 +182,7 @@ def test_several_labels_are_learned_in_calls(kind):
 @pytest.mark.parametrize("kind", REGRESSORS)
 def test_later_targets_are_in_the_same_units(kind):
     X, y = table(kind, 100)
-    model = tiny(kind, leaf_values_rate=0.1, thresholds_rate=0, split_logits_rate=0)
+    model = tiny(kind, leaf_values_rate=0.3, thresholds_rate=0, split_logits_rate=0)
     model.partial_fit(X, 50 + 10 * y)
     for _ in range(40):
         model.partial_fit(X, 150 + 10 * y)

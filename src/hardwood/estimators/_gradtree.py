@@ -12,7 +12,7 @@ from hardwood._typing import Float
 from hardwood.estimators._base import TreeEstimator
 from hardwood.estimators._kinds import TreeClassifier, TreeRegressor, constructor, keep_parameters
 from hardwood.estimators._rows import Rows
-from hardwood.estimators._start import greedy_trees, refitted, side_by_side
+from hardwood.estimators._start import greedy_trees, has_splits, refitted, side_by_side, with_leaves_of
 from hardwood.forest import Forest
 from hardwood.nn import HardTrees
 
@@ -47,8 +47,10 @@ class _GradTree(TreeEstimator):
     def _greedy_layer(
         self, x: Float[np.ndarray, "rows features"], rows: Rows, seed: int, options: dict[str, Any]
     ) -> HardTrees:
-        trees = greedy_trees(x, rows, self.n_restarts, self.max_depth, seed)
-        return self._given_layer(side_by_side(trees), options)
+        forest = side_by_side(greedy_trees(x, rows, self.n_restarts, self.max_depth, seed))
+        if not has_splits(forest):
+            return with_leaves_of(forest, self._random_layer(x.shape[1], rows, options))
+        return self._given_layer(forest, options)
 
     def _given_layer(self, forest: Forest, options: dict[str, Any]) -> HardTrees:
         return HardTrees.from_forest(forest, depth=self.max_depth, strength=_STRENGTH, combine="none", **options)

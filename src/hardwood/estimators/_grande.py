@@ -14,7 +14,7 @@ from hardwood.estimators._device import count_threads
 from hardwood.estimators._kinds import TreeClassifier, TreeRegressor, constructor, keep_parameters
 from hardwood.estimators._parameters import is_whole
 from hardwood.estimators._rows import Rows
-from hardwood.estimators._start import as_ensemble, greedy_forest
+from hardwood.estimators._start import as_ensemble, greedy_forest, has_splits, with_leaves_of
 from hardwood.forest import THRESHOLD, Forest
 from hardwood.nn import HardTrees
 from hardwood.train import draw_tree_rows
@@ -65,7 +65,10 @@ class _Grande(TreeEstimator):
         self, x: Float[np.ndarray, "rows features"], rows: Rows, seed: int, options: dict[str, Any]
     ) -> HardTrees:
         jobs = count_threads(self.n_jobs, x.size * self.n_estimators)
-        return self._given_layer(greedy_forest(x, rows, self.n_estimators, self.max_depth, seed, jobs), options)
+        forest = greedy_forest(x, rows, self.n_estimators, self.max_depth, seed, jobs)
+        if not has_splits(forest):
+            return with_leaves_of(forest, self._random_layer(x.shape[1], rows, options))
+        return self._given_layer(forest, options)
 
     def _given_layer(self, forest: Forest, options: dict[str, Any]) -> HardTrees:
         if forest.combine != "softmax":

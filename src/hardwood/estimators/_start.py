@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import torch
 
 from hardwood._typing import Float
 from hardwood.data import TableEncoder
@@ -16,6 +17,7 @@ from hardwood.forest import THRESHOLD, Forest
 from hardwood.forest._combine import apply_link
 from hardwood.forest._forest import Combine
 from hardwood.forest._leaf_means import leaf_means
+from hardwood.nn import HardTrees
 
 # A greedy leaf of few rows is too sure of itself to begin with: its mean is mixed with this share of the overall one.
 _DOUBT = 1 / 21
@@ -92,6 +94,10 @@ def _with_outputs(model: Any, x: Float[np.ndarray, "rows features"], rows: Rows)
         every[:, np.asarray(model.classes_, np.int64)] = signals
         signals = every
     overall = np.average(target.signal, axis=0, weights=rows.weight)
+    if target.link in ("sigmoid", "softmax"):
+        # One more row, of no class in particular: what these rows do not show is rare, and later calls may bring it.
+        middle = 1 / 2 if target.link == "sigmoid" else 1 / len(overall)
+        overall = (len(rows) * overall + middle) / (len(rows) + 1)
     return _ready(forest, x, outputs_from_means(target, signals, overall))
 
 
@@ -185,6 +191,21 @@ def _outputs_of(init: Any, forest: Forest, target: Target) -> Float[np.ndarray, 
     ordered = np.zeros_like(values)
     ordered[:, known] = values
     return ordered[:, 1:] - ordered[:, :1] if target.n_outputs == 1 else ordered
+
+
+def has_splits(forest: Forest) -> bool:
+    """Tell whether any of the trees is more than one leaf."""
+    return forest.node_count > forest.n_trees
+
+
+def with_leaves_of(forest: Forest, layer: HardTrees) -> HardTrees:
+    """Give each tree of a layer the answer of the single leaf that is its tree in the forest.
+
+    Rows of one answer have nothing to split. Equal splits everywhere would stay equal, so those of the layer remain.
+    """
+    with torch.no_grad():
+        layer.leaf_values.copy_(torch.from_numpy(forest.leaf_values.copy())[:, None, :])
+    return layer
 
 
 def as_ensemble(forest: Forest) -> Forest:

@@ -67,8 +67,8 @@ def _predict(forest: Forest) -> str:
 def python_literal(value: object) -> str:
     """Return a string, number or boolean as a Python expression of ASCII characters on one line.
 
-    >>> python_literal('"quoted"\\n'), python_literal(float("inf"))
-    ('\'"quoted"\\\\n\'', 'math.inf')
+    >>> print(python_literal("a \N{SNOWMAN}"), python_literal(float("inf")))
+    'a \\u2603' math.inf
     """
     if isinstance(value, float) and math.isinf(value):
         return "math.inf" if value > 0 else "-math.inf"

@@ -52,13 +52,15 @@ def _step(optimizer: torch.optim.Optimizer, decoupled: bool) -> None:
                 tensor.detach().contiguous().view(-1).numpy()
                 for tensor in (parameter, parameter.grad, state["exp_avg"], state["exp_avg_sq"])
             ]
-            factors = [
-                number(factor)
-                for factor in (
-                    1 - beta1, beta2, 1 - beta2, 1 - rate * decay if decoupled else 1.0, 0.0 if decoupled else decay,
-                    rate / (1 - beta1**count), 1 / math.sqrt(1 - beta2**count), group["eps"],
-                )
-            ]  # fmt: skip
+            with np.errstate(over="ignore"):  # a step that is infinite is found by what it does to the parameters
+                factors = [
+                    number(factor)
+                    for factor in (
+                        1 - beta1, beta2, 1 - beta2, 1 - rate * decay if decoupled else 1.0,
+                        0.0 if decoupled else decay, rate / (1 - beta1**count), 1 / math.sqrt(1 - beta2**count),
+                        group["eps"],
+                    )
+                ]  # fmt: skip
 
             def move(start: int, stop: int, arrays: Any = arrays, factors: Any = factors) -> None:
                 _move(*[array[start:stop] for array in arrays], *factors)

@@ -26,7 +26,8 @@ class Stepper:
     ) -> None:  # fmt: skip
         self.model, self.loss = model, loss
         self.optimizer = make_optimizer(model, settings)
-        self.parameters: list[nn.Parameter] = [p for group in self.optimizer.param_groups for p in group["params"]]
+        # In the model's order: that of the optimiser's groups depends on which rates are equal.
+        self.parameters: list[nn.Parameter] = [p for p in model.parameters() if p.requires_grad]
         self._longest = settings.max_gradient_norm
         self._dropout: TreeDropout | None = None
         if settings.tree_dropout:
