@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +23,7 @@ _WORKS = (
 )
 
 
-def forest_of(model: Any, feature_names: Sequence[str] | None = None) -> Forest:
+def forest_of(model: Any, feature_names: Iterable[str] | None = None) -> Forest:
     """Return the forest of a model of any kind that has one; a `Forest` is returned as it is.
 
     `feature_names` replaces the names of the columns. What a model is, is told by its class: no library is imported

@@ -8,7 +8,7 @@ LightGBM itself is not imported here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,7 +40,7 @@ _MOST_CODES = 1 << 20
 def from_lightgbm(
     model: Any,
     *,
-    feature_names: Sequence[str] | None = None,
+    feature_names: Iterable[str] | None = None,
     categories: Mapping[Any, Sequence[Any]] | None = None,
 ) -> Forest:
     """Make a `Forest` that predicts as a fitted LightGBM model does.

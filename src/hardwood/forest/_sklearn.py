@@ -6,7 +6,7 @@ so that ours, `x < threshold` in float64, takes the same way for every float64 n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ _SUPPORTED = (
 _TIE = 2.0**-50
 
 
-def from_sklearn(model: Any, *, feature_names: Sequence[str] | None = None) -> Forest:
+def from_sklearn(model: Any, *, feature_names: Iterable[str] | None = None) -> Forest:
     """Make a `Forest` that predicts as a fitted scikit-learn model does, with the same nodes.
 
     Takes decision trees, random forests, extra trees, gradient boosting and histogram gradient boosting, for

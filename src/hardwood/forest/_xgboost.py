@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,7 +38,7 @@ _TYPES = {"c": "category", "int": "int", "i": "bool"}
 def from_xgboost(
     model: Any,
     *,
-    feature_names: Sequence[str] | None = None,
+    feature_names: Iterable[str] | None = None,
     categories: Mapping[Any, Sequence[Any]] | None = None,
 ) -> Forest:
     """Make a `Forest` that predicts as a fitted XGBoost model does.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import torch
@@ -185,7 +185,7 @@ class HardTrees(nn.Module):
         self,
         trees: Sequence[int] | None = None,
         *,
-        feature_names: Sequence[str] | None = None,
+        feature_names: Iterable[str] | None = None,
         feature_types: Sequence[str] | None = None,
         categories: Mapping[int, Sequence[Any]] | None = None,
         classes: Any = None,
