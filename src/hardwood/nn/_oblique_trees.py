@@ -136,7 +136,8 @@ class ObliqueTrees(nn.Module):
             for each in (self.split_weights, self.thresholds, self.leaf_values)
         ]
         coef = None if self.leaf_coef is None else self.leaf_coef[tree].detach().double().cpu().numpy()
-        return oblique_forest(*arrays, None if coef is None else coef.transpose(0, 2, 1), **description)
+        linear = None if coef is None else coef.transpose(0, 2, 1)
+        return oblique_forest(arrays[0], arrays[1], arrays[2], linear, **description)
 
     @classmethod
     def from_forest(cls, forest: Forest, *, depth: int | None = None, leaf: Leaf = "constant") -> ObliqueTrees:

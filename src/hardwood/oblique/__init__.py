@@ -7,6 +7,8 @@ model whose relaxed and hard answers are the same.
 
 from hardwood.oblique._run import Run as Run
 from hardwood.oblique._search import search as search
+from hardwood.oblique._select import choose as choose
 from hardwood.oblique._settings import GetSettings as GetSettings
+from hardwood.oblique._sparsify import sparsify as sparsify
 from hardwood.oblique._task import Problems as Problems
 from hardwood.oblique._task import Task as Task

@@ -26,11 +26,14 @@ class Descent:
 
     def __init__(
         self, problems: Problems, task: Task, settings: GetSettings, scale: Float[np.ndarray, " trees"], epochs: int,
-        seed: list[int],
+        seed: list[int], keep_zeros: bool = False,
     ) -> None:  # fmt: skip
+        self._keep_zeros = keep_zeros
         self._problems, self._task, self._settings = problems, task, settings
         trees = problems.trees
-        self._parameters = [each.detach().numpy() for each in (trees.split_weights, trees.thresholds, trees.leaf_values)]
+        self._parameters = [
+            each.detach().numpy() for each in (trees.split_weights, trees.thresholds, trees.leaf_values)
+        ]
         if trees.leaf_coef is None:
             self._parameters.append(np.zeros((len(problems), 0, trees.n_outputs, trees.n_features), np.float32))
         else:
@@ -70,7 +73,8 @@ class Descent:
             train_epochs(
                 start, stop, task.x, task.y, task.weight, problems.rows, problems.row_start, *self._parameters,
                 *self._moments, self._order, self._random, self._steps, self._scale, self._rate, relaxation, leaf_loss,
-                np.float32(settings.skip), np.float32(settings.l1), problems.trees.depth, settings.batch_size, epochs,
+                np.float32(settings.skip), np.float32(settings.l1), self._keep_zeros, problems.trees.depth,
+                settings.batch_size, epochs,
                 self._cycle, self.losses,
             )  # fmt: skip
 
@@ -99,9 +103,11 @@ class Descent:
 
 def descend(
     problems: Problems, task: Task, settings: GetSettings, scale: Float[np.ndarray, " trees"], epochs: int, key: str,
-    run: Run,
+    run: Run, keep_zeros: bool = False,
 ) -> Float[np.ndarray, " trees"]:  # fmt: skip
     """Train all problems at one scale factor each, set their leaves from hard splits, and return their hard losses.
+
+    With `keep_zeros` split weights of zero stay zero.
 
     A problem whose parameters are not finite any more has an infinite loss; if that is all of them, training stops.
     """
@@ -113,11 +119,12 @@ def descend(
                 parameter.copy_(torch.from_numpy(kept[name]))
         return kept["losses"].copy()
     run.begin(problems.trees)
-    descent = Descent(problems, task, settings, scale, epochs, [settings.random_state, zlib.crc32(key.encode())])
+    seed = [settings.random_state, zlib.crc32(key.encode())]
+    descent = Descent(problems, task, settings, scale, epochs, seed, keep_zeros)
     begun = run.recall(key + "~")
     if begun is not None:
         descent.load(begun)
-    while descent.progress < 1 and run.stopped is None:
+    while descent.progress < 1 and not run.is_over():
         try:
             passed = descent.advance()
             run.tick(key, descent.progress, float(descent.losses.min(initial=np.inf)), passed)
@@ -134,7 +141,7 @@ def descend(
         for parameter in problems.trees.parameters():
             parameter[torch.from_numpy(~finite)] = 0.0
     losses = np.where(finite, settle(problems, task, settings.leaf_shrinkage), np.inf)
-    if run.stopped is None:
+    if not run.is_over():
         arrays = dict(zip(names, (each.detach().numpy() for each in problems.trees.parameters()), strict=True))
         run.note(key, {**arrays, "losses": losses})
     run.record(key, losses, float(scale.mean()))

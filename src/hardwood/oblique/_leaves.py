@@ -29,7 +29,7 @@ def settle(problems: Problems, task: Task, shrinkage: float = 0.0) -> Float[np.n
     y = task.y[problems.rows].astype(np.float64)
     if trees.leaf_coef is None:
         means = leaf_means(leaf + tree * 2**trees.depth, y, weight, len(problems), trees.depth)
-        losses = _losses(y, means.reshape(-1, y.shape[1])[leaf + tree * 2**trees.depth], task.leaf_loss)
+        losses = losses_of(y, means.reshape(-1, y.shape[1])[leaf + tree * 2**trees.depth], task.leaf_loss)
         values = as_outputs(means, task.leaf_loss)
         with torch.no_grad():
             trees.leaf_values.copy_(torch.from_numpy(values))
@@ -52,9 +52,12 @@ def settle(problems: Problems, task: Task, shrinkage: float = 0.0) -> Float[np.n
 
 def leaf_means(
     at: Int[np.ndarray, " entries"], y: Float[np.ndarray, "entries signals"], weight: Float[np.ndarray, " entries"],
-    n_trees: int, depth: int,
+    n_trees: int, depth: int, shrinkage: float = 0.0,
 ) -> Float[np.ndarray, "trees leaves signals"]:  # fmt: skip
-    """Return the mean of each leaf of some complete trees; that of the node above for a leaf without rows."""
+    """Return the mean of each leaf of some complete trees; that of the node above for a leaf without rows.
+
+    Shrinkage is that of `hardwood.forest._leaf_means`.
+    """
     count = n_trees * 2**depth
     mass = np.bincount(at, weight, minlength=count).reshape(n_trees, -1).astype(np.float64)
     sums = np.stack([np.bincount(at, weight * column, minlength=count) for column in y.T], axis=-1)
@@ -63,11 +66,19 @@ def leaf_means(
     for _ in range(depth):
         mass, sums = mass[:, ::2] + mass[:, 1::2], sums[:, ::2] + sums[:, 1::2]
         levels.append((mass, sums))
-    means = np.zeros((n_trees, 1, y.shape[1]))
-    for number, (mass, sums) in enumerate(reversed(levels)):
-        above = means if number == 0 else np.repeat(means, 2, axis=1)
+    root, sums = levels[-1]
+    means = sums / np.maximum(root, 1e-300)[..., None]
+    shrunken = means
+    for number in range(len(levels) - 2, -1, -1):
+        mass, sums = levels[number]
+        above = np.repeat(means, 2, axis=1)
         means = np.where(mass[..., None] > 0, sums / np.maximum(mass, 1e-300)[..., None], above)
-    return means
+        doubt = shrinkage / np.maximum(np.repeat(levels[number + 1][0], 2, axis=1), 1e-300)
+        if shrinkage > 0:
+            doubt = doubt + 1 / np.maximum(mass, 1e-300)
+        step = (means - above) / (1 + doubt)[..., None]
+        shrunken = np.repeat(shrunken, 2, axis=1) + np.where(mass[..., None] > 0, step, 0.0)
+    return shrunken if shrinkage > 0 else means
 
 
 def as_outputs(means: Float[np.ndarray, "..."], leaf_loss: str) -> Float[np.ndarray, "..."]:
@@ -78,15 +89,15 @@ def as_outputs(means: Float[np.ndarray, "..."], leaf_loss: str) -> Float[np.ndar
     return np.log(sure) if leaf_loss == "cross_entropy" else np.log(sure) - np.log1p(-sure)
 
 
-def _losses(
+def losses_of(
     y: Float[np.ndarray, "rows signals"], said: Float[np.ndarray, "rows signals"], leaf_loss: str
 ) -> Float[np.ndarray, " rows"]:
+    """Return the loss of each row; shares of 0 count as one in a thousand, since a row may be of any class."""
     if leaf_loss == "squared_error":
         return ((y - said) ** 2).sum(axis=1)
-    # The mean of a row's own leaf is 0 only where the row's target is.
-    loss = -(y * np.log(np.maximum(said, 1e-12))).sum(axis=1)
+    loss = -(y * np.log(np.clip(said, 1e-3, 1.0))).sum(axis=1)
     if leaf_loss == "binary_cross_entropy":
-        loss -= ((1 - y) * np.log(np.maximum(1 - said, 1e-12))).sum(axis=1)
+        loss -= ((1 - y) * np.log(np.clip(1 - said, 1e-3, 1.0))).sum(axis=1)
     return loss
 
 

@@ -24,7 +24,7 @@ from hardwood.oblique._task import Problems, Task
 def polish(tree: ObliqueTrees, task: Task, settings: GetSettings, run: Run, key: str) -> float:
     """Improve a single tree in place, and return its hard loss."""
     for level in range(tree.depth):
-        if run.stopped is not None:
+        if run.is_over():
             break
         stage = f"{key}/polish {level + 1}"
         found = subtrees(tree, task, level)
@@ -45,7 +45,7 @@ def polish(tree: ObliqueTrees, task: Task, settings: GetSettings, run: Run, key:
             with torch.no_grad():
                 for mine, other in zip(best.parameters(), problems.trees.parameters(), strict=True):
                     mine[chosen] = other[chosen]
-            if run.stopped is not None:
+            if run.is_over():
                 break
         improved = np.flatnonzero(best_losses < before)
         for k in improved.tolist():

@@ -61,7 +61,7 @@ class Run:
         return self._noted.get(key)
 
     def note(self, key: str, arrays: Arrays, last: bool = True) -> None:
-        """Keep the result of a stage, or with `last=False` how far it has come, and write a checkpoint if it is time."""
+        """Keep the result of a stage, or how far it has come, and write a checkpoint if it is time."""
         if self._checkpoint is None:
             return
         if not last and time.perf_counter() - self._written < _CHECKPOINT_SECONDS:
@@ -103,14 +103,21 @@ class Run:
         finite = losses[np.isfinite(losses)]
         loss = float(finite.min()) if len(finite) else float("nan")
         self.history.records.append(
-            HistoryRecord(self.epochs, len(self.history) + 1, self.seconds, loss, validation, scale, tuple(losses.tolist()))
+            HistoryRecord(
+                self.epochs, len(self.history) + 1, self.seconds, loss, validation, scale, tuple(losses.tolist())
+            )
         )
         self._state.epoch, self._state.step, self._state.seconds = self.epochs, len(self.history), self.seconds
         best = self._state.best_loss
         if validation is not None and (best is None or validation < best):
             self._state.best_loss, self._state.best_epoch = validation, self.epochs
-        if any([listener.on_epoch_end(self._state) for listener in self._callbacks]):
+        asked = [listener.on_epoch_end(self._state) for listener in self._callbacks]
+        if any(asked):
             self.stopped = self.stopped or "callback"
+
+    def is_over(self) -> bool:
+        """Tell whether the search has been told to stop."""
+        return self.stopped is not None
 
     @property
     def seconds(self) -> float:
@@ -169,7 +176,12 @@ class _Bar:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[loss]}"), TimeElapsedColumn())
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[loss]}"),
+            TimeElapsedColumn(),
+        )
         self._bar = Progress(*columns, console=Console(stderr=True))
         self._task = self._bar.add_task("", total=1.0, loss="")
         self._bar.start()

@@ -38,15 +38,15 @@ def search(task: Task, depth: int, leaf: Leaf, settings: GetSettings, run: Run, 
         lowest = int(losses.argmin())
         if losses[lowest] < best_loss:
             best, best_loss = problems.trees.take([lowest]), float(losses[lowest])
-        if run.stopped is not None:
+        if run.is_over():
             break
         count = max(1, round(len(alive) * settings.keep))
         if number < len(factors) - 1 and count < len(alive):
             going_on = np.sort(np.argsort(losses, kind="stable")[:count])
             problems, alive = problems.take(going_on.tolist()), alive[going_on]
-    if settings.polish and run.stopped is None:
+    if settings.polish and not run.is_over():
         best_loss = polish(best, task, settings, run, key)
-    if run.stopped is None:
+    if not run.is_over():
         arrays = {name: parameter.detach().numpy() for name, parameter in best.named_parameters()}
         run.note(key, {**arrays, "loss": np.array(best_loss)})
     return best, best_loss

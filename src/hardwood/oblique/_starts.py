@@ -68,7 +68,7 @@ def _plant(
         if source < 0 or grown.children_left[source] < 0:
             thresholds[node] = np.float32(np.abs(task.x @ weights[node]).max() + 1.0)
             continue
-        noise = rng.normal(size=weights.shape[1]).astype(np.float32) * np.float32(_NOISE)
+        noise = np.asarray(rng.normal(scale=_NOISE, size=weights.shape[1]), np.float32)
         noise[grown.feature[source]] = 0.0
         weights[node] = noise
         weights[node, grown.feature[source]] = 1.0

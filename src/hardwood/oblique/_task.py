@@ -38,8 +38,8 @@ class Task:
         columns = y.reshape(len(y), -1)
         mean = float(weight.mean()) if len(weight) else 1.0
         share = weight / mean if mean > 0 else weight
-        arrays = (np.ascontiguousarray(each, np.float32) for each in (x, columns, share))
-        return cls(*arrays, leaf_loss)
+        arrays = [np.ascontiguousarray(each, np.float32) for each in (x, columns, share)]
+        return cls(arrays[0], arrays[1], arrays[2], leaf_loss)
 
     def take(self, rows: Int[np.ndarray, " some"]) -> Task:
         """Return the task of some rows."""

@@ -136,10 +136,9 @@ def row_gradient(
             mass_left = mass[left] if left >= 0 else np.float32(0.0)
             mass_right = mass[right] if right >= 0 else np.float32(0.0)
             mass[i] = mass_left + mass_right
-            if margin[i] > 0:
-                g = -norm * (below_right - loss * mass_right)
-            else:
-                g = norm * (below_left - loss * mass_left)
+            far_right = margin[i] > 0
+            g = loss * mass_right - below_right if far_right else below_left - loss * mass_left
+            g *= norm
         g *= scale * row_weight
         if g != 0:
             grad_thresholds[here] += g
@@ -188,10 +187,12 @@ def add_shares(leaf_values, loss_kind, leaf_scores, leaf_mass, grad_values):
 
 
 @inlined
-def adam(values, grad, first, second, rate, correction_1, correction_2, penalty):
+def adam(values, grad, first, second, rate, correction_1, correction_2, penalty, keep_zeros):
     """Move some parameters by one step of Adam, with L1 in the gradient, and clear the gradient."""
     for k in range(values.shape[0]):
         g = grad[k]
+        if keep_zeros and values[k] == 0:
+            g = np.float32(0.0)
         if penalty > 0:
             g += penalty * np.float32(np.sign(values[k]))
         grad[k] = np.float32(0.0)
@@ -242,7 +243,7 @@ def next_random(state):
 def train_epochs(
     start, stop, x, y, row_weight, rows, row_start, weights, thresholds, leaf_values, leaf_coef,
     first_w, second_w, first_t, second_t, first_v, second_v, first_c, second_c,
-    order, random_state, steps, scale, rate, relaxation, loss_kind, skip, penalty, depth,
+    order, random_state, steps, scale, rate, relaxation, loss_kind, skip, penalty, keep_zeros, depth,
     batch_size, epochs, cycle, losses,
 ):  # fmt: skip
     """Train problems `start:stop` for some epochs, each on its own rows, with its own scale factor and moments.
@@ -250,6 +251,7 @@ def train_epochs(
     The rate falls along a cosine from `rate` to 0 within each `cycle` of a problem's steps. `losses` gets the mean
     relaxed loss of each problem's last epoch. A step takes `batch_size` rows in an order drawn anew in each epoch.
     """
+    zero = np.float32(0.0)
     n_inner = (1 << depth) - 1
     n_leaves = n_inner + 1
     n_features, n_outputs = x.shape[1], y.shape[1]
@@ -305,17 +307,16 @@ def train_epochs(
                 c1 = np.float32(1.0 / (1.0 - 0.9 ** steps[k]))
                 c2 = np.float32(1.0 / (1.0 - 0.999 ** steps[k]))
                 for j in range(n_inner):
-                    adam(weights[k, j], grad_weights[j], first_w[k, j], second_w[k, j], now, c1, c2, penalty)
-                adam(thresholds[k], grad_thresholds, first_t[k], second_t[k], now, c1, c2, np.float32(0.0))
+                    adam(
+                        weights[k, j], grad_weights[j], first_w[k, j], second_w[k, j], now, c1, c2, penalty, keep_zeros
+                    )
+                adam(thresholds[k], grad_thresholds, first_t[k], second_t[k], now, c1, c2, zero, False)
                 for j in range(n_leaves):
-                    adam(leaf_values[k, j], grad_values[j], first_v[k, j], second_v[k, j], now, c1, c2, np.float32(0.0))
-                if linear:
-                    for j in range(n_leaves):
+                    adam(leaf_values[k, j], grad_values[j], first_v[k, j], second_v[k, j], now, c1, c2, zero, False)
+                    if linear:
                         for o in range(n_outputs):
-                            adam(
-                                leaf_coef[k, j, o], grad_coef[j, o], first_c[k, j, o], second_c[k, j, o], now, c1, c2,
-                                np.float32(0.0),
-                            )  # fmt: skip
+                            own = leaf_coef[k, j, o], grad_coef[j, o], first_c[k, j, o], second_c[k, j, o]
+                            adam(own[0], own[1], own[2], own[3], now, c1, c2, zero, False)
             losses[k] = total / n_rows
 
 
