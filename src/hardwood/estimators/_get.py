@@ -50,7 +50,7 @@ class _Get(ForestEstimator):
     l1: float | str
     polish: bool | None
     polish_epochs: int | None
-    sparsify: float
+    min_weight: float
     leaf_shrinkage: float | str
     scaling: str | None
     validation_fraction: float
@@ -204,8 +204,8 @@ class _Get(ForestEstimator):
         if chosen is not None and run.stopped is not None:
             return chosen.tree
         tree, _ = search(task, depth, self._leaf, settings, run, "final")
-        if self.sparsify > 0:
-            sparsify(tree, task, self.sparsify, settings, run, "final")
+        if self.min_weight > 0:
+            sparsify(tree, task, self.min_weight, settings, run, "final")
         return tree
 
     def _keep(self, forest: Forest | None, raw: Float[np.ndarray, "rows expanded"], rows: Rows) -> None:
@@ -227,7 +227,7 @@ class _Get(ForestEstimator):
             forest,
             leaf_values=forest.leaf_values * target.scale + target.shift,
             leaf_coef=None if coef is None else coef * np.broadcast_to(target.scale, target.n_outputs),
-            link=target.link,
+            link="softmax" if target.classes is not None and len(target.classes) == 1 else target.link,
             classes=target.classes,
             feature_names=self.columns_.names,
             feature_types=self.columns_.types,
@@ -294,7 +294,7 @@ class GetRegressor(_Get, NumberPredictor):
         l1: penalty on the split weights of scaled columns; "auto" chooses on held-out rows.
         polish: train every subtree again on its own rows, and keep what improves. By default with constant leaves only.
         polish_epochs: passes over the rows of a subtree for each factor.
-        sparsify: remove split weights smaller than this share of their split's largest (on scaled columns), and train
+        min_weight: remove split weights smaller than this share of their split's largest (on scaled columns), and train
             the others once more. A split that is left with one weight becomes a plain threshold.
         leaf_shrinkage: how strongly a leaf is drawn to the nodes above it: the weight of rows at which a step down the
             tree counts half. "auto" chooses on held-out rows.
@@ -346,7 +346,7 @@ class GetRegressor(_Get, NumberPredictor):
         l1: float | str = 0.0,
         polish: bool | None = None,
         polish_epochs: int | None = None,
-        sparsify: float = 0.0,
+        min_weight: float = 0.0,
         leaf_shrinkage: float | str = "auto",
         scaling: str | None = None,
         validation_fraction: float = 1 / 3,
@@ -413,7 +413,7 @@ class GetClassifier(_Get, ClassPredictor):
         l1: float | str = 0.0,
         polish: bool | None = None,
         polish_epochs: int | None = None,
-        sparsify: float = 0.0,
+        min_weight: float = 0.0,
         leaf_shrinkage: float | str = "auto",
         scaling: str | None = None,
         validation_fraction: float = 1 / 3,

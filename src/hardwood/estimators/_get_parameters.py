@@ -40,7 +40,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 _RULES: dict[str, _Whole | _Number | _Choice | _Flag] = {
     "preset": _Choice(tuple(PRESETS)),
     "leaf": _Choice(("constant", "linear")),
-    "sparsify": _Number(0, 1, open_above=True, example=0.1),
+    "min_weight": _Number(0, 1, open_above=True, example=0.1),
     "validation_fraction": _Number(0, 1, open_below=True, open_above=True, example=0.25),
     "max_seconds": _Number(0, open_below=True, or_none=True, example=60),
     "one_hot_max_size": _Whole(0),
