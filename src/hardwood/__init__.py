@@ -15,20 +15,31 @@ _HOMES = {
     "from_lightgbm": "hardwood.forest",
     "from_sklearn": "hardwood.forest",
     "from_xgboost": "hardwood.forest",
+    "GetClassifier": "hardwood.estimators",
+    "GetRegressor": "hardwood.estimators",
     "GradTreeClassifier": "hardwood.estimators",
     "GradTreeRegressor": "hardwood.estimators",
     "GrandeClassifier": "hardwood.estimators",
     "GrandeRegressor": "hardwood.estimators",
 }
-_ROOMS = ("data", "draw", "errors", "estimators", "explain", "export", "forest", "nn", "ops", "train")
+_ROOMS = ("data", "draw", "errors", "estimators", "explain", "export", "forest", "nn", "oblique", "ops", "train")
 
 if TYPE_CHECKING:
-    from hardwood import data, draw, errors, estimators, explain, export, forest, nn, ops, train
-    from hardwood.estimators import GradTreeClassifier, GradTreeRegressor, GrandeClassifier, GrandeRegressor
+    from hardwood import data, draw, errors, estimators, explain, export, forest, nn, oblique, ops, train
+    from hardwood.estimators import (
+        GetClassifier,
+        GetRegressor,
+        GradTreeClassifier,
+        GradTreeRegressor,
+        GrandeClassifier,
+        GrandeRegressor,
+    )
     from hardwood.forest import Forest, forest_of, from_lightgbm, from_sklearn, from_xgboost, load
 
 __all__ = [
     "Forest",
+    "GetClassifier",
+    "GetRegressor",
     "GradTreeClassifier",
     "GradTreeRegressor",
     "GrandeClassifier",
@@ -47,6 +58,7 @@ __all__ = [
     "from_xgboost",
     "load",
     "nn",
+    "oblique",
     "ops",
     "train",
 ]

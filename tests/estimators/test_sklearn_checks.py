@@ -6,14 +6,25 @@ from typing import Any
 
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from hardwood import GradTreeClassifier, GradTreeRegressor, GrandeClassifier, GrandeRegressor
+from hardwood import (
+    GetClassifier,
+    GetRegressor,
+    GradTreeClassifier,
+    GradTreeRegressor,
+    GrandeClassifier,
+    GrandeRegressor,
+)
 
 # Small and short: the checks fit each estimator about a hundred times.
+_SHORT = {"max_depth": 2, "leaf_shrinkage": 1.0, "n_starts": 2, "epochs": 2, "min_steps": 10, "polish_epochs": 1}
 ESTIMATORS = [
     GradTreeClassifier(max_depth=4, n_restarts=2, max_iter=5),
     GradTreeRegressor(max_depth=4, n_restarts=2, max_iter=5),
     GrandeClassifier(16, max_depth=3, max_iter=5),
     GrandeRegressor(16, max_depth=3, max_iter=5),
+    GetClassifier(**_SHORT),
+    GetRegressor(**_SHORT),
+    GetRegressor(leaf="linear", **_SHORT),
 ]
 
 

@@ -6,6 +6,8 @@ from hardwood.data._columns import Columns as Columns
 from hardwood.data._columns import learn_columns as learn_columns
 from hardwood.data._columns import take_rows as take_rows
 from hardwood.data._encoder import TableEncoder as TableEncoder
+from hardwood.data._expand import ExpandedColumns as ExpandedColumns
+from hardwood.data._expand import learn_expanded as learn_expanded
 from hardwood.data._monotone import Identity as Identity
 from hardwood.data._monotone import Monotone as Monotone
 from hardwood.data._monotone import Standard as Standard
@@ -23,6 +25,7 @@ from hardwood.data._stream_sample import sample as sample
 
 __all__ = [
     "Columns",
+    "ExpandedColumns",
     "Identity",
     "Monotone",
     "Quantile",
@@ -34,6 +37,7 @@ __all__ = [
     "fit_quantile",
     "fit_standard",
     "learn_columns",
+    "learn_expanded",
     "read_csv",
     "read_parquet",
     "sample",

@@ -9,7 +9,9 @@ import numpy as np
 from hardwood.draw._census import Census, census
 from hardwood.draw._checks import check_tree
 from hardwood.draw._words import Words, adds, leaf_numbers
+from hardwood.errors import reject
 from hardwood.forest import LEAF, Forest
+from hardwood.forest._inputs import matrix
 
 _INDENT = "    "
 _ROOM, _LIMIT = 60, 60  # of a summary: lines, and characters of a name
@@ -23,6 +25,7 @@ def text(
     X: Any = None,
     y: Any = None,
     exact: bool = False,
+    max_weights: int | None = None,
 ) -> str:
     """Write one tree as nested if and else, in raw units.
 
@@ -31,6 +34,9 @@ def text(
     whole; with `exact` all numbers read back to the forest's own. Below `max_depth` splits the rules are cut off with a
     note of what is left out. With rows `X`, remarks say how many of them come to each split and leaf, and with the true
     answers `y` also which classes those have, or the mean and standard deviation of their values.
+
+    `max_weights` shortens weighted sums, of oblique splits and linear leaves, to so many terms, the largest first: by
+    weight, or with rows `X` by weight times the column's standard deviation, so that units do not matter.
 
     >>> from hardwood.forest import Forest
     >>> stump = Forest(
@@ -51,7 +57,15 @@ def text(
         4.5  # 2 rows: mean 4.5, sd 0.5
     """
     check_tree(forest, tree, max_depth)
-    return "\n".join(_lines(Words(forest, tree, exact=exact), tree, max_depth, census(forest, tree, X, y)))
+    if max_weights is not None and max_weights < 1:
+        reject("max_weights", max_weights, "must be at least 1", "pass max_weights=3, or None for all")
+    sizes = None
+    if max_weights is not None and X is not None:
+        rows = matrix(forest, X)
+        with np.errstate(all="ignore"):
+            sizes = np.nan_to_num(np.nanstd(rows.astype(np.float64), axis=0)) if len(rows) else None
+    words = Words(forest, tree, exact=exact, max_weights=max_weights, sizes=sizes)
+    return "\n".join(_lines(words, tree, max_depth, census(forest, tree, X, y)))
 
 
 def summary(forest: Forest) -> str:

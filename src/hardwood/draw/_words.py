@@ -23,14 +23,20 @@ class Words:
     """Says what each split of one tree asks and what each leaf answers. Nodes and leaves are numbered as in the forest.
 
     `limit` is the most characters of a name, and makes lists and numbers short as well; None says everything.
-    `exact` writes numbers so that they read back to the same number.
+    `exact` writes numbers so that they read back to the same number. `max_weights` is the most terms of a weighted sum
+    that are shown, the largest first; `sizes` is what a weight of each column is multiplied by to be compared.
     """
 
-    def __init__(self, forest: Forest, tree: int, *, limit: int | None = None, exact: bool = False) -> None:
+    def __init__(
+        self, forest: Forest, tree: int, *, limit: int | None = None, exact: bool = False,
+        max_weights: int | None = None, sizes: Float[np.ndarray, " features"] | None = None,
+    ) -> None:  # fmt: skip
         self.forest = forest
         self.nodes = range(int(forest.tree_start[tree]), int(forest.tree_start[tree + 1]))
         self.limit = limit
         self.exact = exact
+        self.max_weights = 2 if max_weights is None and limit is not None else max_weights
+        self.sizes = sizes
 
     @property
     def _digits(self) -> int:
@@ -121,15 +127,16 @@ class Words:
         return f"{word}in {{{', '.join(shown)}}}"
 
     def _weighted_sum(self, columns: Sequence[int], weights: Sequence[float]) -> str:
-        order = range(len(columns))
-        if self.limit is not None and len(columns) > 2:
-            order = sorted(order, key=lambda k: -abs(weights[k]))[:2]  # type: ignore[assignment]
+        order: Sequence[int] = range(len(columns))
+        if self.max_weights is not None and len(columns) > self.max_weights:
+            sizes = np.ones(self.forest.n_features) if self.sizes is None else self.sizes
+            order = sorted(order, key=lambda k: -abs(weights[k]) * sizes[columns[k]])[: self.max_weights]
         text = ""
         for k in order:
             sign = "-" if weights[k] < 0 else "+" if text else ""
             text += f" {sign} " if text else sign
             text += f"{self.plain(abs(weights[k]))}*{self.column(columns[k])}"
-        return f"{text} + {len(columns) - 2} more" if len(order) < len(columns) else text
+        return f"{text} + {len(columns) - len(order)} more" if len(order) < len(columns) else text
 
     def plain(self, value: float) -> str:
         """Write a number."""

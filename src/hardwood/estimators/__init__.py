@@ -1,8 +1,17 @@
 """The scikit-learn faces of the models: from a table to a `Forest` on its columns."""
 
+from hardwood.estimators._get import GetClassifier as GetClassifier
+from hardwood.estimators._get import GetRegressor as GetRegressor
 from hardwood.estimators._gradtree import GradTreeClassifier as GradTreeClassifier
 from hardwood.estimators._gradtree import GradTreeRegressor as GradTreeRegressor
 from hardwood.estimators._grande import GrandeClassifier as GrandeClassifier
 from hardwood.estimators._grande import GrandeRegressor as GrandeRegressor
 
-__all__ = ["GradTreeClassifier", "GradTreeRegressor", "GrandeClassifier", "GrandeRegressor"]
+__all__ = [
+    "GetClassifier",
+    "GetRegressor",
+    "GradTreeClassifier",
+    "GradTreeRegressor",
+    "GrandeClassifier",
+    "GrandeRegressor",
+]

@@ -5,22 +5,20 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
-from hardwood._typing import Float, Int, Shaped
+from hardwood._typing import Float, Shaped
 from hardwood.data import Columns, TableEncoder, take_rows
-from hardwood.data._columns import read
 from hardwood.errors import reject
-from hardwood.estimators._answers import as_array
 from hardwood.estimators._callbacks import CallbackSupportMixin, FallingTemperature, ForwardToSklearn
 from hardwood.estimators._device import choose_device, count_threads, threads
 from hardwood.estimators._fitted import all_or_nothing
 from hardwood.estimators._parameters import check_parameters
+from hardwood.estimators._reading import ForestEstimator
 from hardwood.estimators._rows import Rows, checked, class_weights, draw_seed, merged, split
 from hardwood.estimators._session import Session, structure_of
 from hardwood.estimators._start import given_forest
@@ -29,17 +27,12 @@ from hardwood.forest import LEAF, Forest
 from hardwood.nn import HardTrees
 from hardwood.train import Callback, OnlineTraining, TrainingResult, TrainingSettings, fit
 
-if TYPE_CHECKING:
-    from hardwood.explain import Explanation, PermutationImportances
-else:
-    Explanation = PermutationImportances = Any
-
 # An evaluation takes place after each epoch, but after no fewer and no more steps than these.
 _FEWEST_STEPS, _MOST_STEPS = 10, 50
 _IMPORTANCE_ROWS = 10_000
 
 
-class TreeEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
+class TreeEstimator(CallbackSupportMixin, ForestEstimator):  # type: ignore[misc]
     """What the estimators share. A subclass says where training starts, and which tree or trees are the result."""
 
     # Parameters that every estimator has; each explains them in its own docstring.
@@ -82,13 +75,10 @@ class TreeEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     _smallest_batch: ClassVar[int]
 
     # What `fit` leaves behind.
-    forest_: Forest
-    columns_: Columns
     history_: Any
     n_iter_: int
     best_loss_: float | None
     feature_importances_: Float[np.ndarray, " features"]
-    n_features_in_: int
     _session: Session | None = None
     _online: OnlineTraining | None = None
     _running_losses: np.ndarray | None = None  # of restarts, by which partial_fit picks one
@@ -355,65 +345,6 @@ class TreeEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         forest = session.encoder.lower(described)
         directions = self._directions(session.encoder.columns)
         return forest if directions is None else forest.make_monotone(directions)
-
-    # ---------------------------------------------------------------- reading
-
-    def _raw(self, X: Any) -> Float[np.ndarray, "rows columns"]:
-        """Return a table in raw coding, after checking that it has the columns of training."""
-        check_is_fitted(self, "forest_")
-        read(X)  # says what is wrong with X in better words
-        validate_data(self, X, reset=False, skip_check_array=True)
-        return self.columns_.to_raw(X)
-
-    def apply(self, X: Any) -> Int[np.ndarray, "rows trees"]:
-        """Return the leaf that each row reaches in each tree, as a node number counted from the tree's root."""
-        raw = self._raw(X)
-        return self.forest_.apply(raw)
-
-    def decision_path(self, X: Any) -> Any:
-        """Return which nodes each row passes; see `Forest.decision_path`."""
-        raw = self._raw(X)
-        return self.forest_.decision_path(raw)
-
-    def explain(self, X: Any, n_trees: int | None = 3) -> Explanation:
-        """Explain the prediction of one row: its path, and the trees that carry it; see `hardwood.explain.row`."""
-        from hardwood import explain
-
-        raw = self._raw(X)
-        if len(raw) != 1:
-            reject("X", f"a table of {len(raw)} rows", "must be one row", "pass X[:1], or X.iloc[[0]] of a frame")
-        return explain.row(self.forest_, raw[0], n_trees)
-
-    def permutation_importances(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        metric: Callable[..., float] | None = None,
-        n_repeats: int = 5,
-        random_state: Any = 0,
-        sample_weight: Any = None,
-    ) -> PermutationImportances:
-        """Return how much worse predictions get when a column is shuffled; see `hardwood.explain`."""
-        from hardwood import explain
-
-        raw = self._raw(X)
-        return explain.permutation_importances(
-            self.forest_,
-            raw,
-            as_array(y),
-            metric=metric,
-            n_repeats=n_repeats,
-            random_state=random_state,
-            sample_weight=sample_weight,
-        )
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        return tags
 
     # ---------------------------------------------------------------- parameters
 

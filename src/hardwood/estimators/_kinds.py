@@ -6,17 +6,17 @@ from collections.abc import Callable
 from typing import Any, ParamSpec
 
 import numpy as np
-from sklearn.base import ClassifierMixin, RegressorMixin
 
-from hardwood._typing import Float, Shaped
+from hardwood._typing import Float
 from hardwood.errors import reject
 from hardwood.estimators._answers import labels_of, numbers_of
 from hardwood.estimators._base import TreeEstimator
 from hardwood.estimators._callbacks import with_callbacks
 from hardwood.estimators._online import OnlineMixin
+from hardwood.estimators._predicting import ClassPredictor, NumberPredictor
+from hardwood.estimators._reading import ForestEstimator
 from hardwood.estimators._session import Session
 from hardwood.estimators._target import Target, of_classes, of_numbers, of_shares
-from hardwood.forest._combine import chosen_classes
 
 P = ParamSpec("P")
 
@@ -27,17 +27,15 @@ def constructor(init: Callable[P, None]) -> Callable[P, None]:
     return init
 
 
-def keep_parameters(estimator: TreeEstimator, given: dict[str, Any]) -> None:
+def keep_parameters(estimator: ForestEstimator, given: dict[str, Any]) -> None:
     """Keep the arguments of a constructor, its `locals()`, under their names, as scikit-learn asks for."""
     for name, value in given.items():
         if name not in ("self", "__class__"):
             setattr(estimator, name, value)
 
 
-class TreeClassifier(ClassifierMixin, OnlineMixin, TreeEstimator):  # type: ignore[misc]
+class TreeClassifier(ClassPredictor, OnlineMixin, TreeEstimator):
     """Predicts classes, or several labels at once."""
-
-    classes_: Shaped[np.ndarray, " classes"]
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> TreeClassifier:
@@ -94,38 +92,8 @@ class TreeClassifier(ClassifierMixin, OnlineMixin, TreeEstimator):  # type: igno
         self._fit_more(X, labels, make_target, sample_weight)
         return self
 
-    def predict(self, X: Any) -> Shaped[np.ndarray, " rows"] | Shaped[np.ndarray, "rows labels"]:
-        """Return the most probable class of each row; the labels as zeros and ones if there are several."""
-        raw = self._raw(X)
-        if self.forest_.classes is None:
-            return (self.forest_.predict(raw).reshape(len(raw), -1) > 0.5).astype(np.int64)
-        # The labels as they were given, whatever their type.
-        return self.classes_[chosen_classes(self.forest_, self.forest_.outputs(raw))]
 
-    def predict_proba(self, X: Any) -> Float[np.ndarray, "rows classes"]:
-        """Return the probability of each class, in the order of `classes_`; of each label if there are several."""
-        raw = self._raw(X)
-        if self.forest_.classes is None:
-            return np.asarray(self.forest_.predict(raw)).reshape(len(raw), -1)
-        return self.forest_.predict_proba(raw)
-
-    def predict_log_proba(self, X: Any) -> Float[np.ndarray, "rows classes"]:
-        """Return the logarithm of the probabilities."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
-
-    def _described(self, target: Target) -> dict[str, Any]:
-        if target.classes is None:
-            return {"n_outputs_": target.n_outputs, "classes_": np.arange(target.n_outputs)}
-        return {"n_outputs_": 1, "classes_": target.classes}
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_label = True
-        return tags
-
-
-class TreeRegressor(RegressorMixin, OnlineMixin, TreeEstimator):  # type: ignore[misc]
+class TreeRegressor(NumberPredictor, OnlineMixin, TreeEstimator):
     """Predicts numbers, one or several for each row."""
 
     @with_callbacks
@@ -160,16 +128,3 @@ class TreeRegressor(RegressorMixin, OnlineMixin, TreeEstimator):  # type: ignore
 
         self._fit_more(X, numbers, make_target, sample_weight)
         return self
-
-    def predict(self, X: Any) -> Float[np.ndarray, " rows"] | Float[np.ndarray, "rows outputs"]:
-        """Return a number for each row, or for each row and output."""
-        raw = self._raw(X)
-        return self.forest_.predict(raw)
-
-    def _described(self, target: Target) -> dict[str, Any]:
-        return {"n_outputs_": target.n_outputs}
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags

@@ -141,10 +141,11 @@ def check_parameters(given: dict[str, Any]) -> None:
         reject("resume_from", given["resume_from"], "is no file", "pass one that checkpoint= wrote, or None")
     if not isinstance(given["loss"], str) and not callable(given["loss"]):
         reject("loss", given["loss"], "is neither a name nor a function", "leave it out for the default")
-    _check_callbacks(given["callbacks"])
+    check_callbacks(given["callbacks"])
 
 
-def _check_callbacks(given: Any) -> None:
+def check_callbacks(given: Any) -> None:
+    """Refuse what is no list of callbacks."""
     remedy = "pass a list of objects that derive from hardwood.train.Callback"
     if given is None:
         return

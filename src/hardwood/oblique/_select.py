@@ -1,0 +1,82 @@
+"""Depth, penalty and shrinkage by validation: what held-out rows like best."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from hardwood.nn import ObliqueTrees
+from hardwood.nn._oblique_trees import Leaf
+from hardwood.oblique._leaves import leaf_means, linear_nodes, losses_of
+from hardwood.oblique._run import Run
+from hardwood.oblique._search import search
+from hardwood.oblique._settings import GetSettings
+from hardwood.oblique._task import Task
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen, its loss on held-out rows, and the tree that had it."""
+
+    depth: int
+    l1: float
+    shrinkage: float
+    loss: float
+    tree: ObliqueTrees
+
+
+def choose(
+    training: Task, validation: Task, leaf: Leaf, settings: GetSettings, run: Run, *, depths: Sequence[int],
+    penalties: Sequence[float], shrinkages: Sequence[float], patience: int,
+) -> Choice:  # fmt: skip
+    """Search at rising depths and with each penalty at the best depth; each tree is judged with every shrinkage.
+
+    Depths end after `patience` of them in a row have not lowered the loss on held-out rows.
+    """
+    best: Choice | None = None
+    waited = 0
+    for depth in depths:
+        found = _judge(training, validation, leaf, settings, run, depth, penalties[0], shrinkages)
+        if best is None or found.loss < best.loss:
+            best, waited = found, 0
+        else:
+            waited += 1
+        if run.is_over() or waited >= patience:
+            break
+    assert best is not None
+    for l1 in penalties[1:]:
+        if run.is_over():
+            break
+        found = _judge(training, validation, leaf, settings, run, best.depth, l1, shrinkages)
+        best = found if found.loss < best.loss else best
+    return best
+
+
+def _judge(
+    training: Task, validation: Task, leaf: Leaf, settings: GetSettings, run: Run, depth: int, l1: float,
+    shrinkages: Sequence[float],
+) -> Choice:  # fmt: skip
+    key = f"depth {depth}, l1 {l1:g}"
+    tree, _ = search(training, depth, leaf, replace(settings, l1=l1), run, key)
+    losses = np.array([validation_loss(tree, training, validation, each) for each in shrinkages])
+    lowest = int(losses.argmin())
+    run.record(f"{key}/judged", losses, settings.scale_factors[-1][1], float(losses[lowest]))
+    return Choice(depth, l1, shrinkages[lowest], float(losses[lowest]), tree)
+
+
+def validation_loss(tree: ObliqueTrees, training: Task, validation: Task, shrinkage: float) -> float:
+    """Return the loss on held-out rows of a tree whose leaves are set from training rows, with such a shrinkage."""
+    at, at_held = (tree.leaves(torch.from_numpy(task.x)).numpy()[:, 0] for task in (training, validation))
+    y, held = training.y.astype(np.float64), validation.y.astype(np.float64)
+    weight = training.weight.astype(np.float64)
+    first = 2**tree.depth - 1
+    if tree.leaf == "linear":
+        parent = np.maximum((np.arange(2 * first + 1) - 1) // 2, 0)
+        values, coef = linear_nodes(at + first, parent, training.x.astype(np.float64), y, weight, shrinkage)
+        said = values[at_held + first] + np.einsum("rf,rfo->ro", validation.x.astype(np.float64), coef[at_held + first])
+    else:
+        said = leaf_means(at, y, weight, 1, tree.depth, shrinkage)[0, at_held]
+    return float(np.average(losses_of(held, said, training.leaf_loss), weights=validation.weight))
