@@ -4,5 +4,14 @@ from hardwood.estimators._gradtree import GradTreeClassifier as GradTreeClassifi
 from hardwood.estimators._gradtree import GradTreeRegressor as GradTreeRegressor
 from hardwood.estimators._grande import GrandeClassifier as GrandeClassifier
 from hardwood.estimators._grande import GrandeRegressor as GrandeRegressor
+from hardwood.estimators._latent import LatentTreeClassifier as LatentTreeClassifier
+from hardwood.estimators._latent import LatentTreeRegressor as LatentTreeRegressor
 
-__all__ = ["GradTreeClassifier", "GradTreeRegressor", "GrandeClassifier", "GrandeRegressor"]
+__all__ = [
+    "GradTreeClassifier",
+    "GradTreeRegressor",
+    "GrandeClassifier",
+    "GrandeRegressor",
+    "LatentTreeClassifier",
+    "LatentTreeRegressor",
+]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, ParamSpec
 
 import numpy as np
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from hardwood._typing import Float, Shaped
 from hardwood.errors import reject
@@ -27,7 +27,7 @@ def constructor(init: Callable[P, None]) -> Callable[P, None]:
     return init
 
 
-def keep_parameters(estimator: TreeEstimator, given: dict[str, Any]) -> None:
+def keep_parameters(estimator: BaseEstimator, given: dict[str, Any]) -> None:
     """Keep the arguments of a constructor, its `locals()`, under their names, as scikit-learn asks for."""
     for name, value in given.items():
         if name not in ("self", "__class__"):

@@ -1,8 +1,13 @@
 """The mathematics that must be fast, each with a readable reference."""
 
+from hardwood.ops._dendrogram import dendrogram_purity as dendrogram_purity
+from hardwood.ops._dendrogram import parents_of_linkage as parents_of_linkage
 from hardwood.ops._entmax import entmax15 as entmax15
 from hardwood.ops._hard_trees import TreeOutputs as TreeOutputs
 from hardwood.ops._hard_trees import hard_trees as hard_trees
+from hardwood.ops._pruning import Traversal as Traversal
+from hardwood.ops._pruning import path_minima as path_minima
+from hardwood.ops._pruning import prune_tree as prune_tree
 from hardwood.ops._reference import dense_hard_trees as dense_hard_trees
 from hardwood.ops._split import entmoid as entmoid
 from hardwood.ops._split import softsign as softsign
