@@ -20,6 +20,7 @@ _HOMES = {
     "GrandeClassifier": "hardwood.estimators",
     "GrandeRegressor": "hardwood.estimators",
     "LatentTreeClassifier": "hardwood.estimators",
+    "LatentTreeClustering": "hardwood.estimators",
     "LatentTreeRegressor": "hardwood.estimators",
 }
 _ROOMS = ("data", "draw", "errors", "estimators", "explain", "export", "forest", "nn", "ops", "train")
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         GrandeClassifier,
         GrandeRegressor,
         LatentTreeClassifier,
+        LatentTreeClustering,
         LatentTreeRegressor,
     )
     from hardwood.forest import Forest, forest_of, from_lightgbm, from_sklearn, from_xgboost, load
@@ -43,6 +45,7 @@ __all__ = [
     "GrandeClassifier",
     "GrandeRegressor",
     "LatentTreeClassifier",
+    "LatentTreeClustering",
     "LatentTreeRegressor",
     "__version__",
     "data",

@@ -6,11 +6,12 @@ from typing import Any
 
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from hardwood import LatentTreeClassifier, LatentTreeRegressor
+from hardwood import LatentTreeClassifier, LatentTreeClustering, LatentTreeRegressor
 
 ESTIMATORS = [
     LatentTreeClassifier(max_depth=2, max_iter=8, batch_size=16, learning_rate=0.05),
     LatentTreeRegressor(max_depth=2, max_iter=8, batch_size=16, learning_rate=0.05),
+    LatentTreeClustering(max_depth=2, max_iter=8, batch_size=16, learning_rate=0.05),
 ]
 
 

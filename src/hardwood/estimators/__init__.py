@@ -6,6 +6,7 @@ from hardwood.estimators._grande import GrandeClassifier as GrandeClassifier
 from hardwood.estimators._grande import GrandeRegressor as GrandeRegressor
 from hardwood.estimators._latent import LatentTreeClassifier as LatentTreeClassifier
 from hardwood.estimators._latent import LatentTreeRegressor as LatentTreeRegressor
+from hardwood.estimators._latent_clustering import LatentTreeClustering as LatentTreeClustering
 
 __all__ = [
     "GradTreeClassifier",
@@ -13,5 +14,6 @@ __all__ = [
     "GrandeClassifier",
     "GrandeRegressor",
     "LatentTreeClassifier",
+    "LatentTreeClustering",
     "LatentTreeRegressor",
 ]

@@ -155,7 +155,8 @@ class LatentTreeEstimator(BaseEstimator):  # type: ignore[misc]
 
     def traversals(self, X: Any) -> Float[np.ndarray, "rows nodes"]:
         """Return z: how much of each row passes each node that is left; `tree_.node_numbers` numbers them."""
-        return self.tree_.traversals(self.encode(X))
+        x = self.encode(X)
+        return self.tree_.traversals(x)
 
     def apply(self, X: Any) -> Int[np.ndarray, " rows"]:
         """Return the node at which each row ends under hard routing, numbered breadth-first in the complete tree."""
