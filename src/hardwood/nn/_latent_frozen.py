@@ -20,7 +20,7 @@ from hardwood.nn._latent_tree import hard_paths
 _FORMAT = "hardwood latent tree"
 _VERSION = 1
 _ROWS = 4096  # at once; bounds the memory that a prediction takes
-_Layer = tuple[Float[np.ndarray, "into out"], Float[np.ndarray, " out"]]
+_Layer = tuple[Float[np.ndarray, "_ _"], Float[np.ndarray, " _"]]  # (into, out), and the bias
 
 
 @dataclass(frozen=True)
