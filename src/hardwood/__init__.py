@@ -21,6 +21,9 @@ _HOMES = {
     "GradTreeRegressor": "hardwood.estimators",
     "GrandeClassifier": "hardwood.estimators",
     "GrandeRegressor": "hardwood.estimators",
+    "LatentTreeClassifier": "hardwood.estimators",
+    "LatentTreeClustering": "hardwood.estimators",
+    "LatentTreeRegressor": "hardwood.estimators",
 }
 _ROOMS = ("data", "draw", "errors", "estimators", "explain", "export", "forest", "nn", "oblique", "ops", "train")
 
@@ -33,6 +36,9 @@ if TYPE_CHECKING:
         GradTreeRegressor,
         GrandeClassifier,
         GrandeRegressor,
+        LatentTreeClassifier,
+        LatentTreeClustering,
+        LatentTreeRegressor,
     )
     from hardwood.forest import Forest, forest_of, from_lightgbm, from_sklearn, from_xgboost, load
 
@@ -44,6 +50,9 @@ __all__ = [
     "GradTreeRegressor",
     "GrandeClassifier",
     "GrandeRegressor",
+    "LatentTreeClassifier",
+    "LatentTreeClustering",
+    "LatentTreeRegressor",
     "__version__",
     "data",
     "draw",

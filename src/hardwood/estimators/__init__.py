@@ -6,6 +6,9 @@ from hardwood.estimators._gradtree import GradTreeClassifier as GradTreeClassifi
 from hardwood.estimators._gradtree import GradTreeRegressor as GradTreeRegressor
 from hardwood.estimators._grande import GrandeClassifier as GrandeClassifier
 from hardwood.estimators._grande import GrandeRegressor as GrandeRegressor
+from hardwood.estimators._latent import LatentTreeClassifier as LatentTreeClassifier
+from hardwood.estimators._latent import LatentTreeRegressor as LatentTreeRegressor
+from hardwood.estimators._latent_clustering import LatentTreeClustering as LatentTreeClustering
 
 __all__ = [
     "GetClassifier",
@@ -14,4 +17,7 @@ __all__ = [
     "GradTreeRegressor",
     "GrandeClassifier",
     "GrandeRegressor",
+    "LatentTreeClassifier",
+    "LatentTreeClustering",
+    "LatentTreeRegressor",
 ]

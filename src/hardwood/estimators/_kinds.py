@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, ParamSpec
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from hardwood._typing import Float
 from hardwood.errors import reject
@@ -14,7 +15,6 @@ from hardwood.estimators._base import TreeEstimator
 from hardwood.estimators._callbacks import with_callbacks
 from hardwood.estimators._online import OnlineMixin
 from hardwood.estimators._predicting import ClassPredictor, NumberPredictor
-from hardwood.estimators._reading import ForestEstimator
 from hardwood.estimators._session import Session
 from hardwood.estimators._target import Target, of_classes, of_numbers, of_shares
 
@@ -27,7 +27,7 @@ def constructor(init: Callable[P, None]) -> Callable[P, None]:
     return init
 
 
-def keep_parameters(estimator: ForestEstimator, given: dict[str, Any]) -> None:
+def keep_parameters(estimator: BaseEstimator, given: dict[str, Any]) -> None:
     """Keep the arguments of a constructor, its `locals()`, under their names, as scikit-learn asks for."""
     for name, value in given.items():
         if name not in ("self", "__class__"):

@@ -17,6 +17,7 @@ from hardwood.train._losses import Loss as Loss
 from hardwood.train._losses import make_loss as make_loss
 from hardwood.train._online import OnlineTraining as OnlineTraining
 from hardwood.train._progress import ProgressBar as ProgressBar
+from hardwood.train._qhadam import QHAdam as QHAdam
 from hardwood.train._regression_losses import AbsoluteError as AbsoluteError
 from hardwood.train._regression_losses import Huber as Huber
 from hardwood.train._regression_losses import Poisson as Poisson

@@ -29,8 +29,12 @@ def parameter_groups(model: nn.Module, settings: TrainingSettings) -> list[dict[
 
 
 def make_optimizer(model: nn.Module, settings: TrainingSettings) -> torch.optim.Optimizer:
-    """Return Adam or AdamW: compiled here for the CPU, fused by torch for a GPU, else torch's plain one."""
+    """Return Adam or AdamW, compiled here for the CPU, fused by torch for a GPU, else torch's plain one; or QHAdam."""
     groups = parameter_groups(model, settings)
+    if settings.optimizer == "qhadam":
+        from hardwood.train._qhadam import QHAdam
+
+        return QHAdam(groups, betas=settings.betas, nus=settings.nus, weight_decay=settings.weight_decay)
     parameters = [parameter for group in groups for parameter in group["params"]]
     is_adam = settings.optimizer == "adam"
     options: dict[str, Any] = {"betas": settings.betas, "weight_decay": settings.weight_decay}

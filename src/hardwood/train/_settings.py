@@ -8,10 +8,10 @@ from typing import Literal
 
 from hardwood.errors import reject
 
-Optimizer = Literal["adam", "adamw"]
+Optimizer = Literal["adam", "adamw", "qhadam"]
 Schedule = Literal["constant", "cosine", "plateau"]
 Averaging = Literal["none", "ema", "checkpoints"]
-OPTIMIZERS: tuple[Optimizer, ...] = ("adam", "adamw")
+OPTIMIZERS: tuple[Optimizer, ...] = ("adam", "adamw", "qhadam")
 SCHEDULES: tuple[Schedule, ...] = ("constant", "cosine", "plateau")
 AVERAGINGS: tuple[Averaging, ...] = ("none", "ema", "checkpoints")
 
@@ -27,11 +27,12 @@ class TrainingSettings:
         max_epochs: passes over the rows, at most.
         batch_size: rows a step; the last batch of an epoch takes what is left. All rows at once when they are no more.
         replace: draw the rows of an epoch with replacement.
-        optimizer: "adam", or "adamw" with decoupled weight decay.
+        optimizer: "adam", "adamw" with decoupled weight decay, or "qhadam", Quasi-Hyperbolic Adam.
         learning_rate: of parameters that none of the next five names.
         split_logits_rate, thresholds_rate, leaf_values_rate, leaf_weights_rate, missing_logits_rate: learning rates of
             the parameters with these names; None takes `learning_rate`.
         betas: decay of Adam's two averages.
+        nus: shares of the averages in a step of "qhadam".
         weight_decay: Adam's L2 penalty, or AdamW's decay.
         max_gradient_norm: longer gradients are scaled down to this; of each tree by itself when trees are restarts.
         schedule: "constant"; "cosine" falls to 0 at the last step; "plateau" lowers the rate when the validation loss
@@ -60,6 +61,7 @@ class TrainingSettings:
     leaf_weights_rate: float | None = None
     missing_logits_rate: float | None = None
     betas: tuple[float, float] = (0.9, 0.999)
+    nus: tuple[float, float] = (0.7, 1.0)
     weight_decay: float = 0.0
     max_gradient_norm: float | None = None
     schedule: Schedule = "constant"
@@ -98,6 +100,8 @@ class TrainingSettings:
                 reject(name, value, "must be a number from 0 up", f"pass a finite {name} of 0 or more")
         if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
             reject("betas", self.betas, "must be two numbers from 0 up to, but not, 1", "try betas=(0.9, 0.999)")
+        if len(self.nus) != 2 or not all(0 <= nu <= 1 for nu in self.nus):
+            reject("nus", self.nus, "must be two numbers from 0 to 1", "try nus=(0.7, 1.0)")
         for name, suggestion in (("plateau_factor", 0.5), ("ema_decay", 0.99)):
             if not 0 < getattr(self, name) < 1:
                 reject(name, getattr(self, name), "must lie between 0 and 1", f"try {name}={suggestion}")

@@ -1,0 +1,171 @@
+"""From encoded rows to a trained latent tree: what the classifier, the regressor and the clustering share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from hardwood._typing import Float, Shaped
+from hardwood.data import TableEncoder
+from hardwood.estimators._device import count_threads, threads
+from hardwood.nn import FrozenLatentTree, LatentModel
+from hardwood.train import Callback, Loss, TrainingResult, TrainingSettings, TrainingState, fit
+
+# An evaluation takes place after each epoch, but after no fewer steps than these.
+_FEWEST_STEPS = 10
+_LARGEST_CELL = 100.0
+
+
+class Cells:
+    """Encoded cells without holes: a missing one is 0, and says so in a further column if training rows had such.
+
+    Encoded numbers are near 1 in size; one beyond 100 counts as 100.
+    """
+
+    def __init__(self, encoder: TableEncoder, encoded: Float[np.ndarray, "rows cells"]) -> None:
+        self.encoder = encoder
+        self.with_holes = np.flatnonzero(np.isnan(encoded).any(axis=0))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns' names."""
+        names = self.encoder.encoded_names
+        return (*names, *(f"{names[column]} is missing" for column in self.with_holes))
+
+    def fill(self, encoded: Float[np.ndarray, "rows cells"]) -> Float[np.ndarray, "rows columns"]:
+        """Return what `encoder` made of some rows without holes, in float64."""
+        holes = np.isnan(encoded)
+        filled = np.clip(np.where(holes, 0.0, encoded), -_LARGEST_CELL, _LARGEST_CELL)
+        return np.concatenate([filled, holes[:, self.with_holes]], axis=1).astype(np.float64)
+
+    def encode(self, X: Any) -> Float[np.ndarray, "rows columns"]:
+        """Return a table as the tree reads it."""
+        return self.fill(self.encoder.transform(X))
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """Encoded rows, their targets in training units, and how much each counts."""
+
+    x: Float[np.ndarray, "rows columns"]
+    target: Shaped[torch.Tensor, "rows ..."]
+    weight: Float[np.ndarray, " rows"]
+
+    def tensors(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return all three as the training loop reads them."""
+        return torch.from_numpy(self.x).float(), self.target, torch.from_numpy(self.weight).float()
+
+
+@dataclass
+class ActiveNodes(Callback):
+    """Notes after each evaluation which share of the nodes is not pruned."""
+
+    shares: list[float] = field(default_factory=list)
+
+    def on_fit_begin(self, state: TrainingState) -> None:
+        """Start with an empty list."""
+        self.shares.clear()
+
+    def on_fit_end(self, state: TrainingState) -> None:
+        """Leave the list as it is."""
+        return
+
+    def on_epoch_end(self, state: TrainingState) -> None:
+        """Take note."""
+        assert isinstance(state.model, LatentModel)
+        self.shares.append(float(state.model.tree.active.double().mean()))
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What training left."""
+
+    frozen: FrozenLatentTree
+    hard: FrozenLatentTree  # the same tree, its predictor fine-tuned for hard routing if that is wanted
+    result: TrainingResult
+    active: list[float]
+
+
+def batch_size(given: int | str, n_rows: int) -> int:
+    """Return the rows of a step; "auto" grows with the table, up to the paper's 512."""
+    if given != "auto":
+        return int(given)
+    return int(min(512, max(64, 2 ** int(np.log2(max(1, n_rows / 16))))))
+
+
+def learn(
+    parameters: dict[str, Any], loss: Loss, n_outputs: int, training: Lesson, held_out: Lesson | None, seed: int,
+    callbacks: Sequence[Callback] = (),
+) -> Learned:  # fmt: skip
+    """Train a model as an estimator's parameters say."""
+    x, target, weight = training.tensors()
+    generator = torch.Generator().manual_seed(seed)
+    mlp = {name: parameters[name] for name in ("n_hidden", "hidden_size", "dropout")}
+    model = LatentModel(
+        x.shape[1], n_outputs, parameters["max_depth"], split=parameters["split_function"],
+        penalty=float(parameters["penalty"]), predictor=parameters["predictor"], sees_rows=parameters["sees_rows"],
+        generator=generator, **mlp,
+    )  # fmt: skip
+    base = loss.initial(target, weight.double()).float()
+    batch = batch_size(parameters["batch_size"], len(x))
+    steps = -(-len(x) // batch)
+    judged = held_out is not None
+    settings: dict[str, Any] = {
+        "max_epochs": parameters["max_iter"],
+        "batch_size": batch,
+        "learning_rate": parameters["learning_rate"],
+        "optimizer": parameters["optimizer"],
+        # What the paper's code uses with this optimiser.
+        "betas": (0.995, 0.998) if parameters["optimizer"] == "qhadam" else (0.9, 0.999),
+        "weight_decay": parameters["weight_decay"],
+        "schedule": "constant" if parameters["schedule"] == "plateau" and not judged else parameters["schedule"],
+        "plateau_patience": parameters["plateau_patience"],
+        "plateau_factor": parameters["plateau_factor"],
+        "patience": parameters["n_iter_no_change"] if judged else None,
+        "evaluate_every": None if steps >= _FEWEST_STEPS else _FEWEST_STEPS,
+        "max_seconds": parameters["max_seconds"],
+        "random_state": seed,
+    }
+    active = ActiveNodes()
+    work = min(batch, len(x)) * (x.shape[1] + 8) * 2 ** (parameters["max_depth"] + 1)
+    with threads(count_threads(parameters["n_jobs"], work)):
+        model.start_at(x, base)
+        result = fit(
+            model, x, target, loss=loss, settings=TrainingSettings(**settings), sample_weight=weight,
+            validation=None if held_out is None else held_out.tensors(), verbose=parameters["verbose"],
+            callbacks=[active, *callbacks], checkpoint=parameters["checkpoint"], resume_from=parameters["resume_from"],
+        )  # fmt: skip
+        frozen = hard = FrozenLatentTree.of(model)
+        if parameters["routing"] == "hard" and parameters["fine_tune"]:
+            hard = _fine_tuned(model, frozen, loss, TrainingSettings(**settings), training, held_out)
+    return Learned(frozen, hard, result, active.shares)
+
+
+def hard_outputs(frozen: FrozenLatentTree, x: Float[np.ndarray, "rows columns"]) -> Float[np.ndarray, "rows outputs"]:
+    """Return the raw predictions by hard routing."""
+    return frozen.predict_from(frozen.hard_traversals[frozen.ends(x)], x)
+
+
+def _fine_tuned(
+    model: LatentModel, frozen: FrozenLatentTree, loss: Loss, settings: TrainingSettings, training: Lesson,
+    held_out: Lesson | None,
+) -> FrozenLatentTree:  # fmt: skip
+    """Return the tree with a predictor that went on learning from hard traversals, the splits staying as they are."""
+    small = model.pruned()
+
+    def inputs(lesson: Lesson) -> torch.Tensor:
+        z = frozen.hard_traversals[frozen.ends(lesson.x)]
+        return torch.from_numpy(np.concatenate([z, lesson.x], axis=1) if frozen.sees_rows else z).float()
+
+    _, target, weight = training.tensors()
+    validation = None if held_out is None else (inputs(held_out), *held_out.tensors()[1:])
+    fit(
+        small.predictor, inputs(training), target, loss=loss, settings=settings, sample_weight=weight,
+        validation=validation,
+    )  # fmt: skip
+    # The small copy has only nodes that are left, so freezing it drops none.
+    return FrozenLatentTree.of(small)
