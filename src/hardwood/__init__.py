@@ -19,12 +19,21 @@ _HOMES = {
     "GradTreeRegressor": "hardwood.estimators",
     "GrandeClassifier": "hardwood.estimators",
     "GrandeRegressor": "hardwood.estimators",
+    "MultimodalClassifier": "hardwood.estimators",
+    "MultimodalRegressor": "hardwood.estimators",
 }
 _ROOMS = ("data", "draw", "errors", "estimators", "explain", "export", "forest", "nn", "ops", "train")
 
 if TYPE_CHECKING:
     from hardwood import data, draw, errors, estimators, explain, export, forest, nn, ops, train
-    from hardwood.estimators import GradTreeClassifier, GradTreeRegressor, GrandeClassifier, GrandeRegressor
+    from hardwood.estimators import (
+        GradTreeClassifier,
+        GradTreeRegressor,
+        GrandeClassifier,
+        GrandeRegressor,
+        MultimodalClassifier,
+        MultimodalRegressor,
+    )
     from hardwood.forest import Forest, forest_of, from_lightgbm, from_sklearn, from_xgboost, load
 
 __all__ = [
@@ -33,6 +42,8 @@ __all__ = [
     "GradTreeRegressor",
     "GrandeClassifier",
     "GrandeRegressor",
+    "MultimodalClassifier",
+    "MultimodalRegressor",
     "__version__",
     "data",
     "draw",

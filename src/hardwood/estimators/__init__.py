@@ -4,5 +4,20 @@ from hardwood.estimators._gradtree import GradTreeClassifier as GradTreeClassifi
 from hardwood.estimators._gradtree import GradTreeRegressor as GradTreeRegressor
 from hardwood.estimators._grande import GrandeClassifier as GrandeClassifier
 from hardwood.estimators._grande import GrandeRegressor as GrandeRegressor
+from hardwood.estimators._modalities import ImageBranch as ImageBranch
+from hardwood.estimators._modalities import TextBranch as TextBranch
+from hardwood.estimators._multimodal_explain import MultimodalExplanation as MultimodalExplanation
+from hardwood.estimators._multimodal_kinds import MultimodalClassifier as MultimodalClassifier
+from hardwood.estimators._multimodal_kinds import MultimodalRegressor as MultimodalRegressor
 
-__all__ = ["GradTreeClassifier", "GradTreeRegressor", "GrandeClassifier", "GrandeRegressor"]
+__all__ = [
+    "GradTreeClassifier",
+    "GradTreeRegressor",
+    "GrandeClassifier",
+    "GrandeRegressor",
+    "ImageBranch",
+    "MultimodalClassifier",
+    "MultimodalExplanation",
+    "MultimodalRegressor",
+    "TextBranch",
+]
