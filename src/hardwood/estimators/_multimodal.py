@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
@@ -22,17 +21,16 @@ from hardwood.errors import reject
 from hardwood.estimators._device import choose_device, count_threads, threads
 from hardwood.estimators._fitted import all_or_nothing
 from hardwood.estimators._modal_source import ModalSource, Reader, cells_of
-from hardwood.estimators._modalities import Branch, ImageBranch, columns_of, name_of, recognise
+from hardwood.estimators._modalities import Branch, columns_of, name_of, recognise
 from hardwood.estimators._multimodal_forest import lowered
+from hardwood.estimators._multimodal_network import new_network, plant
 from hardwood.estimators._multimodal_turns import Turns
 from hardwood.estimators._parameters import check_parameters, is_whole
 from hardwood.estimators._rows import Rows, checked, class_weights, draw_seed
-from hardwood.estimators._start import as_ensemble, greedy_forest, has_splits
 from hardwood.estimators._target import Target
 from hardwood.forest import Forest
 from hardwood.forest._combine import apply_link
-from hardwood.nn import BagEncoder, ConvEncoder, EncoderBranch, HardTrees, MultimodalTrees
-from hardwood.nn._backbones import embedding_width
+from hardwood.nn import MultimodalTrees
 from hardwood.nn._branch import NORMALIZATIONS
 from hardwood.nn._multimodal import FUSIONS
 from hardwood.train import LazyRows, TrainingResult, TrainingSettings, fit_source
@@ -42,11 +40,8 @@ if TYPE_CHECKING:
 else:
     MultimodalExplanation = Any
 
-_BUILT_IN_WIDTH = 32
-_PROJECTED_ABOVE = 32
 _BACKGROUND_ROWS = 256
 _WORK_OF_ENCODERS = 10_000_000  # what a step with encoders counts for at least: two threads, and a GPU, pay
-_STRENGTH = 1.0
 # Learning rates of split logits, thresholds, leaf values and leaf weights, as GRANDE's.
 _RATES = {"greedy": (0.01, 0.01, 0.01, 0.005), "random": (0.01, 0.05, 0.05, 0.001)}
 _RATE_NAMES = ("split_logits_rate", "thresholds_rate", "leaf_values_rate", "leaf_weights_rate")
@@ -135,7 +130,7 @@ class MultimodalEstimator(BaseEstimator):  # type: ignore[misc]
         work = _WORK_OF_ENCODERS if self.branches_ else batch * self.n_estimators * self.max_depth * table.shape[1]
         device = choose_device(self.device, work)
         with threads(count_threads(self.n_jobs, work)), _random_numbers(seed, device):
-            network = self._new_network(source, rows, training, seed)
+            network = new_network(self, source, rows, training, seed)
             network = network.to(device)
             settings = self._settings(network, batch, seed, validation is not None)
             result = self._train(network, source, rows, training, validation, settings, device, seed)
@@ -169,12 +164,12 @@ class MultimodalEstimator(BaseEstimator):  # type: ignore[misc]
             held_out = LazyRows(source, theirs), values[theirs.to(device)], weight[theirs.to(device)]
         lazy = LazyRows(source, mine)
 
-        def plant() -> None:
+        def start_greedily() -> None:
             x = np.concatenate([part.numpy() for part in self._fused(network, lazy)])
-            self._plant(network, x, Rows(None, rows.target.take(training), rows.weight[training]), seed)
+            plant(network, x, Rows(None, rows.target.take(training), rows.weight[training]), seed, self.n_jobs)
 
         greedy = network.fusion == "trees" and self.init == "greedy" and self.encoder_warmup > 0
-        turns = Turns(network, self.encoder_warmup, self.alternate, plant if greedy else None)
+        turns = Turns(network, self.encoder_warmup, self.alternate, start_greedily if greedy else None)
         return fit_source(
             network,
             lazy,
@@ -229,87 +224,12 @@ class MultimodalEstimator(BaseEstimator):  # type: ignore[misc]
                 reader.check(cells[name])
         return ModalSource(table, readers, cells, numbers)
 
-    # ---------------------------------------------------------------- the network
-
-    def _new_network(
-        self, source: ModalSource, rows: Rows, training: Int[np.ndarray, " training"], seed: int
-    ) -> MultimodalTrees:
-        branches = {
-            name_of(branch): self._new_branch(branch, source.readers[name_of(branch)], source.cells[name_of(branch)])
-            for branch in self.branches_
-        }
-        n_table, n_outputs = source.table.shape[1], rows.target.n_outputs
-        n_seen = n_table + (sum(branch.width for branch in branches.values()) if self.fusion == "trees" else 0)
-        table: nn.Module | None = None
-        if self.table_model != "trees":
-            if self.fusion == "trees":
-                remedy = "pass table_model='trees', or another fusion"
-                reject("table_model", self.table_model, "goes with fusion='concat' or 'gated' only", remedy)
-            table = self.table_model(n_table, n_outputs) if n_table else None
-        elif n_seen:
-            generator = torch.Generator().manual_seed(seed)
-            size = (n_seen, n_outputs, self.n_estimators, self.max_depth)
-            table = HardTrees(*size, combine="softmax", init="normal", split="softsign", generator=generator)
-        network = MultimodalTrees(
-            table, branches, n_table, n_outputs, fusion=self.fusion, encoder_every=self.encoder_every
-        )
-        mine = Rows(None, rows.target.take(training), rows.weight[training])
-        with torch.no_grad():
-            values = mine.target.tensor(torch.device("cpu"))
-            network.bias.copy_(mine.target.loss.initial(values, torch.from_numpy(mine.weight)).float())
-        if self.init == "greedy" and self.fusion != "trees":
-            self._plant(network, source.table.numpy()[training], mine, seed)
-        return network
-
-    def _new_branch(self, branch: Branch, reader: Reader, cells: list[list[Any]]) -> EncoderBranch:
-        # The user's own module is left as it is.
-        encoder = copy.deepcopy(branch.encoder)
-        there = [(cell, row, view) for row, of in enumerate(cells) for view, cell in enumerate(of) if cell is not None]
-        if not there:
-            remedy = "leave these columns out, or name them 'table' in branches"
-            reject("branches", name_of(branch), "has no cell in all training rows", remedy)
-        if encoder is None and isinstance(branch, ImageBranch):
-            encoder = ConvEncoder(_BUILT_IN_WIDTH, branch.channels)
-        elif encoder is None:
-            encoder = BagEncoder(getattr(branch, "n_buckets", 4096), _BUILT_IN_WIDTH)
-        options: dict[str, Any] = {"views": branch.views, "tuning": branch.tuning, "normalization": self.normalization}
-        if isinstance(branch, ImageBranch):
-            options |= {"pixel_mean": branch.pixel_mean, "pixel_scale": branch.pixel_scale}
-        probe = EncoderBranch(nn.Identity(), 1, **{**options, "tuning": "full"})
-        tried = [each for each, _, _ in there[:2]]
-        width = embedding_width(encoder, probe._pixels(reader.values(tried, [each[1:] for each in there[:2]], None)))
-        chosen = branch.width
-        if chosen == "auto":
-            chosen = _PROJECTED_ABOVE if width > _PROJECTED_ABOVE else None
-        if chosen is not None and (not is_whole(chosen) or chosen < 1):
-            reject("width", chosen, "is no number of columns", "pass 'auto', None, or an integer of at least 1")
-        return EncoderBranch(encoder, width, n_views=len(columns_of(branch)), width=chosen, **options)
-
-    def _plant(self, network: MultimodalTrees, x: Float[np.ndarray, "rows seen"], rows: Rows, seed: int) -> None:
-        """Let the trees start as a random forest on what they see."""
-        trees = network.table
-        if not isinstance(trees, HardTrees):
-            return
-        jobs = count_threads(self.n_jobs, x.size * trees.n_trees)
-        forest = greedy_forest(x, rows, trees.n_trees, trees.depth, seed, jobs)
-        if not has_splits(forest):
-            return
-        generator = torch.Generator().manual_seed(seed)
-        planted = HardTrees.from_forest(
-            as_ensemble(forest), depth=trees.depth, strength=_STRENGTH, split="softsign", generator=generator
-        )
-        with torch.no_grad():
-            held = trees.state_dict()
-            for name, tensor in planted.state_dict().items():
-                held[name].copy_(tensor)
-            network.bias.zero_()
-
     def _settings(self, network: MultimodalTrees, batch: int, seed: int, validated: bool) -> TrainingSettings:
         rates: dict[str, Any] = dict(zip(_RATE_NAMES, _RATES[self.init], strict=True))
         parts = tuple(
             (f"encoders.{place}.encoder", self.encoder_rate if branch.rate is None else branch.rate)
             for place, branch in enumerate(self.branches_)
-            if branch.tuning != "frozen"
+            if any(parameter.requires_grad for parameter in network.branches[name_of(branch)].encoder.parameters())
         )
         return TrainingSettings(
             max_epochs=self.max_iter,

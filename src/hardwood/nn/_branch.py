@@ -80,20 +80,21 @@ class EncoderBranch(nn.Module):
         pixels = (torch.tensor(each)[:, None, None] for each in (pixel_mean, pixel_scale))
         for name, each in zip(("_pixel_mean", "_pixel_scale"), pixels, strict=True):
             self.register_buffer(name, each, persistent=False)
-        self._trained: nn.Module | None = encoder if tuning == "full" else None
+        # In a tuple, so that it is not a second child of this module.
+        self._last: tuple[nn.Module, ...] = (last_layer(encoder),) if tuning == "last" else ()
         if tuning != "full":
             encoder.requires_grad_(False)
-        if tuning == "last":
-            self._trained = last_layer(encoder).requires_grad_(True)
-        self.train(self.training)
+        for layer in self._last:
+            layer.requires_grad_(True)
+        self.train()
 
     def train(self, mode: bool = True) -> EncoderBranch:
         """Set the mode; what is not trained stays in eval mode, so that its own statistics stay."""
         super().train(mode)
         if self.tuning != "full":
             self.encoder.eval()
-            if self._trained is not None:
-                self._trained.train(mode)
+            for layer in self._last:
+                layer.train(mode)
         return self
 
     def embed(self, part: Part) -> Float[Tensor, "rows width"]:
