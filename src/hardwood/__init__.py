@@ -24,6 +24,8 @@ _HOMES = {
     "LatentTreeClassifier": "hardwood.estimators",
     "LatentTreeClustering": "hardwood.estimators",
     "LatentTreeRegressor": "hardwood.estimators",
+    "MultimodalClassifier": "hardwood.estimators",
+    "MultimodalRegressor": "hardwood.estimators",
 }
 _ROOMS = ("data", "draw", "errors", "estimators", "explain", "export", "forest", "nn", "oblique", "ops", "train")
 
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
         LatentTreeClassifier,
         LatentTreeClustering,
         LatentTreeRegressor,
+        MultimodalClassifier,
+        MultimodalRegressor,
     )
     from hardwood.forest import Forest, forest_of, from_lightgbm, from_sklearn, from_xgboost, load
 
@@ -53,6 +57,8 @@ __all__ = [
     "LatentTreeClassifier",
     "LatentTreeClustering",
     "LatentTreeRegressor",
+    "MultimodalClassifier",
+    "MultimodalRegressor",
     "__version__",
     "data",
     "draw",

@@ -61,3 +61,18 @@ def test_the_demo_says_what_it_measured(
     assert "of the weight and says" in said
     assert "<svg" in (tmp_path / "demo" / "report.html").read_text(encoding="utf-8")
     assert (tmp_path / "demo" / "tree.svg").read_text(encoding="utf-8").startswith("<svg")
+
+
+def test_pictures_and_a_table_together_make_a_page(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
+    example = load_example("pictures", monkeypatch)
+    options = ["--rows", "120", "--trees", "4", "--epochs", "3", "--out", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", ["pictures.py", *options])
+    example.main()
+    said = capsys.readouterr().out
+    assert said.count("balanced accuracy of") == 3
+    assert "% from table" in said and "% from picture" in said
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert page.count("data:image/png") == 12
+    assert "<svg" in page

@@ -8,6 +8,7 @@ from hardwood.data._columns import take_rows as take_rows
 from hardwood.data._encoder import TableEncoder as TableEncoder
 from hardwood.data._expand import ExpandedColumns as ExpandedColumns
 from hardwood.data._expand import learn_expanded as learn_expanded
+from hardwood.data._images import ImageReader as ImageReader
 from hardwood.data._monotone import Identity as Identity
 from hardwood.data._monotone import Monotone as Monotone
 from hardwood.data._monotone import Standard as Standard
@@ -22,11 +23,13 @@ from hardwood.data._stream_files import read_csv as read_csv
 from hardwood.data._stream_files import read_parquet as read_parquet
 from hardwood.data._stream_sample import StreamSample as StreamSample
 from hardwood.data._stream_sample import sample as sample
+from hardwood.data._words import WordHasher as WordHasher
 
 __all__ = [
     "Columns",
     "ExpandedColumns",
     "Identity",
+    "ImageReader",
     "Monotone",
     "Quantile",
     "Standard",
@@ -34,6 +37,7 @@ __all__ = [
     "TableChunk",
     "TableEncoder",
     "TableStream",
+    "WordHasher",
     "fit_quantile",
     "fit_standard",
     "learn_columns",

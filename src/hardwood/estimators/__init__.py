@@ -9,6 +9,11 @@ from hardwood.estimators._grande import GrandeRegressor as GrandeRegressor
 from hardwood.estimators._latent import LatentTreeClassifier as LatentTreeClassifier
 from hardwood.estimators._latent import LatentTreeRegressor as LatentTreeRegressor
 from hardwood.estimators._latent_clustering import LatentTreeClustering as LatentTreeClustering
+from hardwood.estimators._modalities import ImageBranch as ImageBranch
+from hardwood.estimators._modalities import TextBranch as TextBranch
+from hardwood.estimators._multimodal_explain import MultimodalExplanation as MultimodalExplanation
+from hardwood.estimators._multimodal_kinds import MultimodalClassifier as MultimodalClassifier
+from hardwood.estimators._multimodal_kinds import MultimodalRegressor as MultimodalRegressor
 
 __all__ = [
     "GetClassifier",
@@ -17,7 +22,12 @@ __all__ = [
     "GradTreeRegressor",
     "GrandeClassifier",
     "GrandeRegressor",
+    "ImageBranch",
     "LatentTreeClassifier",
     "LatentTreeClustering",
     "LatentTreeRegressor",
+    "MultimodalClassifier",
+    "MultimodalExplanation",
+    "MultimodalRegressor",
+    "TextBranch",
 ]

@@ -26,5 +26,8 @@ from hardwood.train._regression_losses import SquaredError as SquaredError
 from hardwood.train._regression_losses import Tweedie as Tweedie
 from hardwood.train._result import TrainingResult as TrainingResult
 from hardwood.train._settings import TrainingSettings as TrainingSettings
+from hardwood.train._source import LazyRows as LazyRows
+from hardwood.train._source import RowSource as RowSource
+from hardwood.train._source_fit import fit_source as fit_source
 from hardwood.train._stream import fit_stream as fit_stream
 from hardwood.train._weights import class_factors as class_factors

@@ -10,13 +10,18 @@ import hashlib
 import json
 import os
 import secrets
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from torch import Tensor
 
 from hardwood.errors import reject
 from hardwood.train._errors import CheckpointError
+
+if TYPE_CHECKING:
+    from hardwood.train._source import LazyRows
+else:
+    LazyRows = Any
 
 _DOCUMENT, _CHECKSUM, _FORMAT = "hardwood_checkpoint", "sha256", 1
 
@@ -102,10 +107,13 @@ def check_tensors(path: str | os.PathLike[str], stored: dict[str, Tensor], prese
             refuse(path, f"its {name!r} is {shapes[0]}, and the model's is {shapes[1]}", "make the model as it was")
 
 
-def fingerprint(*tensors: Tensor | None) -> str:
+def fingerprint(*tensors: Tensor | LazyRows | None) -> str:
     """Return a short digest of training data, by which a resumed run knows that it has the same rows."""
     digest = hashlib.blake2b(digest_size=16)
     for tensor in tensors:
+        if tensor is not None and not isinstance(tensor, Tensor):
+            digest.update(tensor.fingerprint().encode())
+            continue
         digest.update(b"none" if tensor is None else f"{tuple(tensor.shape)}{tensor.dtype}".encode())
         if tensor is not None:
             digest.update(_bytes(tensor.detach().cpu().contiguous()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,11 @@ from hardwood._typing import Float, Shaped
 from hardwood.errors import reject
 from hardwood.train._losses import Loss
 from hardwood.train._weights import ClassWeight, check_weight, class_factors, weighted_mean
+
+if TYPE_CHECKING:
+    from hardwood.train._source import LazyRows
+else:
+    LazyRows = Any
 
 _EVALUATION_ROWS = 8192  # rows at once; bounds the memory that an evaluation takes
 
@@ -30,16 +35,17 @@ def pick(tensor: Tensor, take: Take) -> Tensor:
 
 
 class Table(NamedTuple):
-    """One set of rows."""
+    """One set of rows: a table in memory, rows that are loaded when a batch takes them, or what was loaded."""
 
-    rows: Float[Tensor, "rows features"]
+    rows: Any  # Float[Tensor, "rows features"], LazyRows, or what a RowSource loaded
     target: Shaped[Tensor, "rows ..."]
     weight: Float[Tensor, " rows"] | None
 
     def take(self, take: Take) -> Table:
         """Return some of the rows; None means all."""
         weight = None if self.weight is None else pick(self.weight, take)
-        return Table(pick(self.rows, take), pick(self.target, take), weight)
+        rows = pick(self.rows, take) if isinstance(self.rows, Tensor) else self.rows.take(take)
+        return Table(rows, pick(self.target, take), weight)
 
     def to(self, device: torch.device) -> Table:
         """Return the table on a device, itself if it is there."""
@@ -106,8 +112,8 @@ class Intake:
         return cls(loss, n_outputs, n_trees, answer.dtype, factors, base)
 
     def table(
-        self, rows: Tensor, target: Tensor, weight: Tensor | None, name: str, *, part: bool = False
-    ) -> Table:  # fmt: skip
+        self, rows: Tensor | LazyRows, target: Tensor, weight: Tensor | None, name: str, *, part: bool = False
+    ) -> Table:
         """Return the rows with what the loss makes of the target; the weights of a part may all be 0."""
         prepared = self.loss.prepare(target, self.n_outputs, self.dtype)
         if weight is not None:

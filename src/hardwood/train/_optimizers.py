@@ -15,14 +15,25 @@ TREE_PARAMETERS = ("split_logits", "thresholds", "leaf_values", "leaf_weights", 
 
 
 def parameter_groups(model: nn.Module, settings: TrainingSettings) -> list[dict[str, Any]]:
-    """Return torch's parameter groups: one for each learning rate, by the last part of a parameter's name."""
+    """Return torch's parameter groups: one for each learning rate, by a parameter's part or the end of its name."""
+    parts = sorted(settings.part_rates, key=lambda part: -len(part[0]))
+    found: set[str] = set()
     by_rate: dict[float, list[nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
         if not parameter.requires_grad:
             continue
         kind = name.rpartition(".")[2]
         rate = getattr(settings, f"{kind}_rate") if kind in TREE_PARAMETERS else None
+        for prefix, of_part in parts:
+            if f"{name}.".startswith(f"{prefix}."):
+                found.add(prefix)
+                rate = of_part
+                break
         by_rate.setdefault(settings.learning_rate if rate is None else rate, []).append(parameter)
+    for prefix, _ in parts:
+        if prefix not in found:
+            remedy = "use the beginning of a name in model.named_parameters() that requires a gradient"
+            reject("part_rates", prefix, "is the beginning of no trained parameter's name", remedy)
     if not by_rate:
         reject("model", type(model).__name__, "has no parameter to train", "set requires_grad of some parameters")
     return [{"params": parameters, "lr": rate} for rate, parameters in by_rate.items()]

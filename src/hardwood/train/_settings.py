@@ -31,6 +31,8 @@ class TrainingSettings:
         learning_rate: of parameters that none of the next five names.
         split_logits_rate, thresholds_rate, leaf_values_rate, leaf_weights_rate, missing_logits_rate: learning rates of
             the parameters with these names; None takes `learning_rate`.
+        part_rates: learning rates of parts of the model by the beginning of their parameters' names, such as
+            `(("encoder", 1e-4),)`; they come before all other rates, the longest beginning first.
         betas: decay of Adam's two averages.
         nus: shares of the averages in a step of "qhadam".
         weight_decay: Adam's L2 penalty, or AdamW's decay.
@@ -60,6 +62,7 @@ class TrainingSettings:
     leaf_values_rate: float | None = None
     leaf_weights_rate: float | None = None
     missing_logits_rate: float | None = None
+    part_rates: tuple[tuple[str, float], ...] = ()
     betas: tuple[float, float] = (0.9, 0.999)
     nus: tuple[float, float] = (0.7, 1.0)
     weight_decay: float = 0.0
@@ -98,6 +101,9 @@ class TrainingSettings:
             value = getattr(self, name)
             if value is not None and not (0 <= value < math.inf):
                 reject(name, value, "must be a number from 0 up", f"pass a finite {name} of 0 or more")
+        for name, value in self.part_rates:
+            if not (0 <= value < math.inf):
+                reject("part_rates", (name, value), "must be a number from 0 up", "pass a finite rate of 0 or more")
         if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
             reject("betas", self.betas, "must be two numbers from 0 up to, but not, 1", "try betas=(0.9, 0.999)")
         if len(self.nus) != 2 or not all(0 <= nu <= 1 for nu in self.nus):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -55,15 +56,16 @@ class Stepper:
             clip_gradients(self.parameters, self._longest, by_tree)
         return loss.detach()
 
-    def _predict(self, rows: Tensor, mask: Tensor | None, mend: Callable[[], bool]) -> Tensor:
+    def _predict(self, rows: Any, mask: Tensor | None, mend: Callable[[], bool]) -> Tensor:
         options = {} if mask is None else {"tree_mask": mask}
         try:
-            return self.model(rows, **options)
+            answer: Tensor = self.model(rows, **options)
         except InvalidArgumentError:
             # Trees refuse to route by parameters that are not finite.
             if not mend():
                 raise
-            return self.model(rows, **options)
+            answer = self.model(rows, **options)
+        return answer
 
     def put_back(self, which: Bool[Tensor, " trees"], kept: list[Tensor]) -> None:
         """Put other parameters in the place of some trees' own, whose moments begin anew."""

@@ -1,0 +1,100 @@
+"""Images are read in one size, augmented by row and epoch alone, and named when they are broken."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from hardwood.data import ImageReader
+from hardwood.errors import InvalidArgumentError
+
+
+def stored(folder: Path, pixels: Any, name: str = "a.png") -> str:
+    path = folder / name
+    Image.fromarray(np.asarray(pixels, np.uint8)).save(path)
+    return str(path)
+
+
+def test_an_image_of_the_right_size_is_read_as_it_is(tmp_path: Path):
+    pixels = np.random.default_rng(0).integers(0, 256, (5, 7, 3)).astype(np.uint8)
+    path = stored(tmp_path, pixels)
+    reader = ImageReader((5, 7))
+    assert (reader.read([path], ["X"])[0] == pixels.transpose(2, 0, 1)).all()
+    assert (reader.read([Path(path).read_bytes()], ["X"])[0] == pixels.transpose(2, 0, 1)).all()
+    assert (ImageReader((5, 7), folder=tmp_path).read(["a.png"], ["X"])[0] == pixels.transpose(2, 0, 1)).all()
+
+
+@pytest.mark.parametrize("cache_bytes", [0, 200, 1 << 20])
+def test_the_cache_changes_nothing(tmp_path: Path, cache_bytes: int):
+    rng = np.random.default_rng(1)
+    paths = [stored(tmp_path, rng.integers(0, 256, (9, 9)), f"{number}.png") for number in range(4)]
+    reader = ImageReader(8, channels=1, cache_bytes=cache_bytes)
+    first = reader.read(paths, paths)
+    assert first.shape == (4, 1, 8, 8)
+    assert (reader.read(paths[::-1], paths)[::-1] == first).all()
+    assert sum(each.nbytes for each in reader._cache.values()) <= cache_bytes
+
+
+def test_no_images_are_an_empty_array():
+    assert ImageReader(4).read([], []).shape == (0, 3, 4, 4)
+
+
+def test_greys_alpha_and_palettes_become_colours(tmp_path: Path):
+    grey = stored(tmp_path, np.full((4, 4), 90), "grey.png")
+    Image.new("RGBA", (4, 4), (10, 20, 30, 255)).save(tmp_path / "alpha.png")
+    Image.new("P", (4, 4)).save(tmp_path / "palette.gif")
+    paths = [grey, str(tmp_path / "alpha.png"), str(tmp_path / "palette.gif")]
+    made = ImageReader(4).read(paths, paths)
+    assert (made[0] == 90).all()
+    assert made[1, :, 0, 0].tolist() == [10, 20, 30]
+
+
+def test_augmentations_depend_on_row_view_and_epoch_alone(tmp_path: Path):
+    image = np.random.default_rng(2).integers(0, 256, (3, 16, 16)).astype(np.uint8)
+    reader = ImageReader(16, augment=("flip", "shift", "colour"), seed=5)
+    again = ImageReader(16, augment=("flip", "shift", "colour"), seed=5)
+    made = {(e, r, v): reader.augmented(image, e, r, v) for e in range(3) for r in range(3) for v in range(2)}
+    assert all((again.augmented(image, *place) == each).all() for place, each in reversed(made.items()))
+    assert len({each.tobytes() for each in made.values()}) > 12
+    assert all(each.shape == image.shape and each.dtype == np.uint8 for each in made.values())
+    assert ImageReader(16).augmented(image, 0, 0, 0) is image
+
+
+def test_each_augmentation_does_what_it_says():
+    image = np.arange(2 * 8 * 8, dtype=np.uint8).reshape(2, 8, 8)
+    flips = {ImageReader(8, augment="flip").augmented(image, 0, row, 0).tobytes() for row in range(20)}
+    assert flips == {image.tobytes(), np.ascontiguousarray(image[:, :, ::-1]).tobytes()}
+    for row in range(20):
+        moved = ImageReader(8, augment="shift").augmented(image, 0, row, 0)
+        # All but the border is the image, moved by at most one place.
+        assert any((moved[:, 1:7, 1:7] == image[:, 1 + d : 7 + d, 1 + r : 7 + r]).all()
+                   for d in (-1, 0, 1) for r in (-1, 0, 1))  # fmt: skip
+    grey = np.full((1, 8, 8), 100, np.uint8)
+    bright = [
+        int(ImageReader(8, channels=1, augment="colour").augmented(grey, 0, row, 0)[0, 0, 0]) for row in range(30)
+    ]
+    assert 80 <= min(bright) < 95 < 105 < max(bright) <= 120
+
+
+def test_a_broken_image_is_named(tmp_path: Path):
+    (tmp_path / "text.png").write_text("this is no image")
+    whole = Path(stored(tmp_path, np.zeros((40, 40, 3)))).read_bytes()
+    (tmp_path / "half.png").write_bytes(whole[: len(whole) // 2])
+    for name in ("text.png", "half.png"):
+        path = str(tmp_path / name)
+        with pytest.raises(InvalidArgumentError, match=r"X\['photo'\]\[12\].*" + name):
+            ImageReader(4).read([path], ["X['photo'][12]"])
+    with pytest.raises(InvalidArgumentError, match=r"there is no such file.*leave the cell empty"):
+        ImageReader(4).check([str(tmp_path / "gone.png")], ["X['photo'][3]"])
+    with pytest.raises(InvalidArgumentError, match="no image"):
+        ImageReader(4).check([3.5], ["X['photo'][3]"])
+
+
+@pytest.mark.parametrize(("name", "value"), [("size", 0), ("channels", 2), ("augment", ("turn",))])
+def test_settings_that_mean_nothing_are_refused(name: str, value: Any):
+    with pytest.raises(InvalidArgumentError, match=name):
+        ImageReader(**{name: value})
