@@ -1,155 +1,228 @@
-"""Compare batch and single-row prediction of `Forest` with XGBoost and scikit-learn on models of equal shape.
+"""Compare prediction by `Forest` and its exports with XGBoost and LightGBM, on models of equal shape in one run.
 
-    python benchmarks/predict.py            500 trees of depth 6, 100,000 rows of 30 float32 columns
-    python benchmarks/predict.py --quick    100 trees, 20,000 rows
+    python benchmarks/predict.py            every shape, 100,000 rows; a few minutes
+    python benchmarks/predict.py --quick    two shapes, 20,000 rows
+    python benchmarks/predict.py --shape "500 trees of depth 6" --out benchmarks/results/predict.csv
 
-XGBoost trains the trees, and the same trees become a `Forest` (the predictions are compared), so both walk the very
-same splits. scikit-learn's forest has as many trees of the same depth. Everything runs in one process, in turns: what
-else the machine does hits all alike. Each time shown is the best and the median of the turns.
+XGBoost and LightGBM train the trees. Both models become a `Forest`, whose predictions are compared with theirs, so
+every contestant is measured against ours on the very same splits: what runs XGBoost's trees (XGBoost itself, and our
+exports to C, ONNX, treelite and scikit-learn) against `Forest` on XGBoost's trees, LightGBM against `Forest` on
+LightGBM's. Everything runs in one process, in turns, on as many threads as the process may use (the C export on one):
+what else the machine does hits all alike, and the order changes from turn to turn: nobody always finds the rows in the
+cache that another has just read. A ratio compares medians, or bests; above 1, ours is faster.
+
+The latency of one row is that of a call from Python, overhead included; for C also that of a call from C, where each
+row waits for the answer about the row before.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
-import json
+import csv
 import platform
+import random
 import statistics
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+from predict_contestants import Contestant, contestants_of_lightgbm, contestants_of_xgboost, version
 
 from hardwood._numba import available_threads
-from hardwood.forest import LEAF, THRESHOLD, Forest
+from hardwood.forest import Forest, forest_of
+
+
+class Shape(NamedTuple):
+    """A shape of model and rows."""
+
+    name: str
+    trees: int
+    depth: int  # 0: trees grow leaf by leaf to `leaves`
+    leaves: int
+    columns: int
+    missing: float = 0.0
+
+
+SHAPES = [
+    Shape("1 tree of depth 8", 1, 8, 256, 30),
+    Shape("100 trees of depth 4", 100, 4, 16, 30),
+    Shape("100 trees of depth 6", 100, 6, 64, 30),
+    Shape("500 trees of depth 6", 500, 6, 64, 30),
+    Shape("500 trees of depth 6, missing", 500, 6, 64, 30, 0.1),
+    Shape("200 trees of depth 8", 200, 8, 256, 30),
+    Shape("100 trees of depth 10", 100, 10, 1024, 30),
+    Shape("200 trees of 127 leaves", 200, 0, 127, 100),
+]
+QUICK = ("1 tree of depth 8", "100 trees of depth 6")
+# Trees grow from so many rows; all rows are predicted.
+TRAINED = 30_000
+FIELDS = (
+    "shape", "trees", "nodes", "rows", "threads", "trees of", "contestant", "measure", "unit", "best", "median",
+    "rows per second", "best / ours", "median / ours", "turns", "versions",
+)  # fmt: skip
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a smaller size that takes a few seconds")
-    parser.add_argument("--trees", type=int, default=None)
-    parser.add_argument("--depth", type=int, default=6)
+    parser.add_argument("--quick", action="store_true", help="two shapes, a few seconds each")
+    parser.add_argument("--shape", action="append", choices=[shape.name for shape in SHAPES], help="only this one")
     parser.add_argument("--rows", type=int, default=None)
-    parser.add_argument("--columns", type=int, default=30)
-    parser.add_argument("--missing", type=float, default=0.0, help="share of missing cells")
-    parser.add_argument("--turns", type=int, default=None)
+    parser.add_argument("--turns", type=int, default=None, help="of batches; a contestant that takes long has fewer")
+    parser.add_argument("--out", type=Path, default=None, help="a CSV file; a shape's earlier lines are replaced")
     options = parser.parse_args()
-    trees = options.trees or (100 if options.quick else 500)
+    chosen = options.shape or (QUICK if options.quick else [shape.name for shape in SHAPES])
     rows = options.rows or (20_000 if options.quick else 100_000)
     turns = options.turns or (5 if options.quick else 15)
-    try:
-        import xgboost
-    except ImportError:
-        sys.exit("This benchmark needs XGBoost: pip install 'hardwood[bench]'")
-    from sklearn.ensemble import RandomForestRegressor
+    for package in ("xgboost", "lightgbm"):
+        if version(package) == "unknown":
+            sys.exit("This benchmark needs XGBoost and LightGBM: pip install 'hardwood[bench]'")
 
     threads = available_threads()
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((rows, options.columns)).astype(np.float32)
-    y = X[:, 0] * X[:, 1 % options.columns] + np.sin(3 * X[:, -1]) + rng.standard_normal(rows)
-    X[rng.random(X.shape) < options.missing] = np.nan
-
-    model = xgboost.XGBRegressor(
-        n_estimators=trees, max_depth=options.depth, learning_rate=0.1, min_child_weight=0, reg_lambda=0, n_jobs=threads
-    )
-    booster = model.fit(X, y).get_booster()
-    forest = forest_of(booster, options.columns)
-    peer = RandomForestRegressor(trees, max_depth=options.depth, max_features=1, n_jobs=threads, random_state=0)
-    peer.fit(X[:5000], y[:5000])
-    np.testing.assert_allclose(forest.predict(X), booster.inplace_predict(X), rtol=1e-3, atol=1e-3)
-
-    print("python", *sys.argv)
-    packages = ("numpy", "numba", "xgboost", "scikit-learn")
+    packages = ("numpy", "numba", "xgboost", "lightgbm", "onnxruntime", "treelite", "scikit-learn")
     versions = ", ".join(f"{name} {version(name)}" for name in packages)
+    print("python", *sys.argv)
     print(f"{platform.machine()}, {threads} threads, Python {platform.python_version()}, {versions}")
-    print(f"{forest}; {rows:,} rows of float32, {options.missing:.0%} missing, best and median of {turns} turns\n")
-
-    X64, one = X.astype(np.float64), X[:1].copy()
-    table(
-        "batch", "ms", 1e3, turns,
-        {
-            "hardwood predict": lambda: forest.predict(X),
-            "hardwood predict, float64 rows": lambda: forest.predict(X64),
-            "xgboost inplace_predict": lambda: booster.inplace_predict(X),
-            "xgboost predict": lambda: booster.predict(xgboost.DMatrix(X, nthread=threads)),
-            "scikit-learn forest predict": lambda: peer.predict(X),
-        },
-    )  # fmt: skip
-    print()
-    table(
-        "one row", "us", 1e6, turns * 20,
-        {
-            "hardwood predict": lambda: forest.predict(one),
-            "xgboost inplace_predict": lambda: booster.inplace_predict(one),
-            "scikit-learn forest predict": lambda: peer.predict(one),
-        },
-        slowest_turns=turns,
-    )  # fmt: skip
+    for shape in SHAPES:
+        if shape.name in chosen:
+            measure(shape, rows, turns, threads, versions, options.out)
 
 
-def version(package: str) -> str:
-    for name in (package, f"{package}-cpu"):
-        try:
-            return importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return "unknown"
+def measure(shape: Shape, rows: int, turns: int, threads: int, versions: str, out: Path | None) -> None:
+    """Train both models of a shape, and measure everything that predicts with their trees."""
+    X, y = table(shape, rows)
+    found: list[dict[str, Any]] = []
+    makers = {"XGBoost": (train_xgboost, contestants_of_xgboost), "LightGBM": (train_lightgbm, contestants_of_lightgbm)}
+    for maker, (train, contestants_of) in makers.items():
+        model = train(shape, X[:TRAINED], y[:TRAINED], threads)
+        forest = forest_of(model)
+        with tempfile.TemporaryDirectory() as folder:
+            contestants = contestants_of(model, forest, threads, Path(folder))
+            check(contestants, X[:5000])
+            for measured, lines in (("batch", batch(contestants, X, turns)), ("one row", one_row(contestants, X))):
+                print(f"\n{shape.name}, trees of {maker}: {forest!r}; {rows:,} float32 rows\n")
+                found += report(shape, forest, rows, threads, maker, measured, lines)
+    if out is not None:
+        write(out, [{**line, "versions": versions} for line in found], shape)
 
 
-def table(
-    title: str,
-    unit: str,
-    scale: float,
-    turns: int,
-    contestants: dict[str, Callable[[], object]],
-    slowest_turns: int = 0,
-) -> None:
-    """Run all contestants in turns and print the best and the median time of each; the first is the measure."""
-    times: dict[str, list[float]] = {name: [] for name in contestants}
-    for run in contestants.values():
-        run()
-    for turn in range(turns):
-        for name, run in contestants.items():
-            if slowest_turns and turn >= slowest_turns and name.startswith("scikit"):
+def table(shape: Shape, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Draw rows, and what the trees learn."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((rows, shape.columns)).astype(np.float32)
+    y = X[:, 0] * X[:, 1] + np.sin(3 * X[:, -1]) + rng.standard_normal(rows)
+    X[rng.random(X.shape) < shape.missing] = np.nan
+    return X, y
+
+
+def train_xgboost(shape: Shape, X: np.ndarray, y: np.ndarray, threads: int) -> Any:
+    import xgboost
+
+    growth = {"max_depth": shape.depth} if shape.depth else {"grow_policy": "lossguide", "max_leaves": shape.leaves}
+    return xgboost.XGBRegressor(
+        n_estimators=shape.trees, learning_rate=0.1, min_child_weight=0, reg_lambda=0, n_jobs=threads, **growth
+    ).fit(X, y)
+
+
+def train_lightgbm(shape: Shape, X: np.ndarray, y: np.ndarray, threads: int) -> Any:
+    import lightgbm
+
+    return lightgbm.LGBMRegressor(
+        n_estimators=shape.trees, learning_rate=0.1, num_leaves=shape.leaves, max_depth=shape.depth or -1,
+        min_child_samples=1, n_jobs=threads, verbose=-1,
+    ).fit(X, y)  # fmt: skip
+
+
+def check(contestants: list[Contestant], X: np.ndarray) -> None:
+    """See that all contestants predict the same before they race."""
+    wanted = contestants[0].batch(X)
+    for each in contestants:
+        np.testing.assert_allclose(each.batch(X), wanted, rtol=1e-3, atol=1e-3, err_msg=each.name)
+
+
+class Times(NamedTuple):
+    """What a contestant took, in seconds a call."""
+
+    name: str
+    taken: list[float]
+    rows: int  # a call
+
+
+def batch(contestants: list[Contestant], X: np.ndarray, turns: int) -> list[Times]:
+    """Time batches in turns; who takes over a second has three."""
+    times = [Times(each.name, [], len(X)) for each in contestants]
+    pairs = list(zip(contestants, times, strict=True))
+    order = random.Random(0)
+    for turn in range(turns + 1):
+        order.shuffle(pairs)
+        for each, (_, taken, _) in pairs:
+            if len(taken) >= 3 and statistics.median(taken) > 1:
                 continue
             start = time.perf_counter()
-            run()
-            times[name].append(time.perf_counter() - start)
-    first = next(iter(times.values()))
-    print(f"{title:<34}{'best ' + unit:>12}{'median ' + unit:>12}{'best / ours':>14}{'median / ours':>15}")
-    for name, each in times.items():
-        best, median = min(each), statistics.median(each)
-        ratios = f"{best / min(first):>14.2f}{median / statistics.median(first):>15.2f}"
-        print(f"{name:<34}{best * scale:>12.2f}{median * scale:>12.2f}{ratios}")
+            each.batch(X)
+            if turn > 0 or time.perf_counter() - start > 1:  # the first turn warms up
+                taken.append(time.perf_counter() - start)
+    return times
 
 
-def forest_of(booster: object, n_features: int) -> Forest:
-    """Read the trees of an XGBoost regressor with one output."""
-    learner = json.loads(booster.save_raw("json"))["learner"]  # type: ignore[attr-defined]
-    trees = learner["gradient_booster"]["model"]["trees"]
-    sizes = [len(tree["left_children"]) for tree in trees]
-    start = np.concatenate([[0], np.cumsum(sizes)])
-    shift = np.repeat(start[:-1], sizes)
+def one_row(contestants: list[Contestant], X: np.ndarray, calls: int = 20, turns: int = 25) -> list[Times]:
+    """Time single rows in turns, some calls a turn."""
+    able = [each for each in contestants if each.one is not None]
+    times = [Times(each.name, [], 1) for each in able]
+    ones = [np.ascontiguousarray(X[row : row + 1]) for row in range(calls)]
+    pairs = list(zip(able, times, strict=True))
+    order = random.Random(0)
+    for turn in range(turns + 1):
+        order.shuffle(pairs)
+        for each, (_, taken, _) in pairs:
+            start = time.perf_counter()
+            for row in ones:
+                each.one(row)
+            if turn > 0:
+                taken.append((time.perf_counter() - start) / calls)
+    inside = [each for each in contestants if each.seconds_inside is not None]
+    for each in inside:
+        taken = [each.seconds_inside(X[:1000], 20_000) for _ in range(turns)]
+        times.append(Times(f"{each.name}, called from C", taken, 1))
+    return times
 
-    def joined(name: str) -> np.ndarray:
-        return np.concatenate([np.asarray(tree[name]) for tree in trees])
 
-    leaf = joined("left_children") < 0
-    condition = joined("split_conditions").astype(np.float32).astype(np.float64)
-    base = np.atleast_1d(np.asarray(json.loads(learner["learner_model_param"]["base_score"]), np.float64))
-    return Forest(
-        tree_start=start,
-        kind=np.where(leaf, LEAF, THRESHOLD),
-        left=np.where(leaf, -1, joined("left_children") + shift),
-        right=np.where(leaf, -1, joined("right_children") + shift),
-        feature=np.where(leaf, -1, joined("split_indices")),
-        threshold=np.where(leaf, 0.0, condition),
-        missing_left=~leaf & (joined("default_left") != 0),
-        leaf_values=condition[leaf][:, None],
-        n_features=n_features,
-        base=base,
-    )
+def report(
+    shape: Shape, forest: Forest, rows: int, threads: int, maker: str, measured: str, times: list[Times]
+) -> list[dict[str, Any]]:
+    """Print the times of one measure, the first being the yardstick, and return them as lines of the file."""
+    unit, scale = ("ms", 1e3) if measured == "batch" else ("us", 1e6)
+    ours = min(times[0].taken), statistics.median(times[0].taken)
+    heads = f"{'best ' + unit:>12}{'median ' + unit:>12}{'rows per s':>14}{'best / ours':>13}{'median / ours':>15}"
+    print(f"{measured:<34}{heads}")
+    lines = []
+    for name, taken, count in times:
+        best, median = min(taken), statistics.median(taken)
+        ratios = best / ours[0], median / ours[1]
+        numbers = f"{best * scale:>12.3f}{median * scale:>12.3f}{count / median:>14,.0f}"
+        print(f"{name:<34}{numbers}{ratios[0]:>13.2f}{ratios[1]:>15.2f}", flush=True)
+        values = (
+            shape.name, forest.n_trees, forest.node_count, rows, threads, maker, name, measured, unit,
+            f"{best * scale:.4g}", f"{median * scale:.4g}", f"{count / median:.4g}",
+            *(f"{ratio:.3g}" for ratio in ratios), len(taken),
+        )  # fmt: skip
+        lines.append(dict(zip(FIELDS, values, strict=False)))
+    return lines
+
+
+def write(out: Path, lines: list[dict[str, Any]], shape: Shape) -> None:
+    """Put a shape's lines into the file, in the order of shapes."""
+    kept: list[dict[str, Any]] = []
+    if out.exists():
+        with out.open(newline="", encoding="utf-8") as file:
+            kept = [line for line in csv.DictReader(file) if line["shape"] != shape.name]
+    order = {each.name: position for position, each in enumerate(SHAPES)}
+    with out.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(sorted(kept + lines, key=lambda line: order.get(line["shape"], len(order))))
 
 
 if __name__ == "__main__":

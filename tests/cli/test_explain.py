@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hardwood import explain
+from hardwood import draw, explain
 from hardwood.cli._tables import read_table
 from helpers.command_line import Result, load
 
@@ -67,6 +67,23 @@ def test_importances_of_training_and_of_a_table(tree: Path, ensemble: Path, fold
             assert cells[:2] == [f"{share:.3f}", f"{shuffled.means[place]:.4g}"]
 
 
+def test_the_explorer_is_that_of_python(tree: Path, ensemble: Path, folder: Path, tmp_path: Path, run: Run):
+    table = read_table(str(folder / "new.csv"))
+    assert table.cells is not None
+    for model, target, learner in ((tree, "answer", "gradtree"), (ensemble, "price", "grande")):
+        forest, place, wanted = load(model), tmp_path / "page.html", tmp_path / "wanted.html"
+        cells = table.cells[target]
+        truth = np.array(cells) if model == tree else np.array(cells, float)
+        done = run("explain", model, folder / "new.csv", "--page", place)
+        assert (done.code, done.out) == (0, ""), done.err
+        title = f"{target}, learned by {learner}"
+        draw.explain_page(forest, table.raw(forest), truth, path=wanted, title=title)
+        assert place.read_bytes() == wanted.read_bytes()
+        assert run("explain", model, folder / "new.csv", "--page", place, "--page-rows", 0).code == 0
+        draw.explain_page(forest, table.raw(forest), truth, path=wanted, title=title, sample_rows=0)
+        assert place.read_bytes() == wanted.read_bytes()
+
+
 def test_bad_input_is_told_in_a_line(tree: Path, folder: Path, run: Run):
     new = folder / "new.csv"
     for arguments, message in [
@@ -74,6 +91,10 @@ def test_bad_input_is_told_in_a_line(tree: Path, folder: Path, run: Run):
         ((tree, new, "--row", -1), "--row"),
         ((tree, new, "--trees", 0), "--trees"),
         ((tree,), "TABLE is missing"),
+        ((tree, "--page", "page.html"), "TABLE is missing"),
+        ((tree, new, "--page", "-"), "--page needs a file name"),
+        ((tree, new, "--page", new), "is the table that is read"),
+        ((tree, new, "--page", "page.html", "--row", 1), "--page is about all rows"),
         ((tree, new, "--importances", "--row", 1), "--importances is about all rows"),
         ((tree, new, "-o", new), "is the table that is read"),
     ]:

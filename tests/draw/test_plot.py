@@ -17,7 +17,7 @@ from hardwood.draw import _plot_artists
 from hardwood.draw._layout import layout
 from hardwood.draw._picture import Wanted, picture
 from hardwood.draw._scene import Box, Line, Node
-from hardwood.forest import Forest
+from hardwood.forest import LEAF, OBLIQUE, Forest
 from helpers.forests import complete_forest, random_forest, random_rows, small_fields
 
 
@@ -102,3 +102,35 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(MissingExtraError, match=r"hardwood\[plot\]"):
         draw.plot(Forest(**small_fields()))
+
+
+@pytest.mark.skipif(not _plot_artists.ORDERS_LETTERS, reason="this matplotlib sets all letters left to right")
+def test_a_right_to_left_name_leaves_the_line_around_it_in_order():
+    names = ("\u05e9\u05dc\u05d5\u05dd", "plain", "other")
+    forest = small_oblique(names)
+
+    def ink(text: str) -> np.ndarray:
+        figure = Figure(figsize=(6, 1))
+        FigureCanvasAgg(figure)
+        figure.text(0, 0.3, text, fontsize=20, fontweight="bold", parse_math=False)
+        figure.canvas.draw()
+        return np.asarray(figure.canvas.buffer_rgba())
+
+    def first(image: np.ndarray, columns: int) -> np.ndarray:
+        return image[:, :columns]
+
+    (line,) = [text.get_text() for text in draw.plot(forest).texts if "plain" in text.get_text()]
+    assert line.startswith("-0.75*"), line
+    drawn, opening = ink(line), ink("-0.75*")
+    columns = int(np.flatnonzero((opening[..., 0] < 255).any(axis=0)).max())
+    assert np.array_equal(first(drawn, columns), first(opening, columns))
+
+
+def small_oblique(names: tuple[str, ...]) -> Forest:
+    """Make one split of all columns, whose first weight is the largest."""
+    return Forest(
+        tree_start=[0, 3], kind=[OBLIQUE, LEAF, LEAF], left=[1, -1, -1], right=[2, -1, -1], feature=[-1] * 3,
+        threshold=[0.5, 0.0, 0.0], missing_left=[False] * 3, leaf_values=[[1.0], [2.0]], n_features=len(names),
+        weight_start=[0, len(names), len(names), len(names)], weight_feature=range(len(names)),
+        weight_value=[-0.75, *[0.5] * (len(names) - 1)], feature_names=names,
+    )  # fmt: skip

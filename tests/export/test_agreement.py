@@ -6,7 +6,7 @@ float64, with missing values, infinities, zeros of both signs, and codes of no c
 
     HARDWOOD_AGREEMENT_ROWS=100000 python -m pytest tests/export/test_agreement.py
 
-takes 100,000 rows a forest instead of some hundred.
+takes 100,000 rows a forest instead of some hundred, and HARDWOOD_AGREEMENT_FORESTS=100 so many forests a runtime.
 """
 
 from __future__ import annotations
@@ -22,14 +22,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hardwood.export import to_c, to_onnx, to_python, to_sklearn, to_treelite
+from hardwood.export import from_json, to_c, to_json, to_onnx, to_python, to_sklearn, to_sql, to_treelite
 from hardwood.export._support import FORMATS, check
 from hardwood.forest import CATEGORIES, OBLIQUE, THRESHOLD, Forest
 from helpers.exports import assert_close, edge_rows, extreme_forest, finite, rebuilt
 from helpers.forests import random_forest
-from helpers.runtimes import C_APPLY, CForest, Database, PythonForest, compile_c, in_words, without_unknown_codes
+from helpers.runtimes import (
+    C_APPLY,
+    CForest,
+    Database,
+    PostgreSQL,
+    PythonForest,
+    compile_c,
+    in_words,
+    postgresql_table,
+    without_unknown_codes,
+)
 
 ROWS = int(os.environ.get("HARDWOOD_AGREEMENT_ROWS", "300"))
+FORESTS = int(os.environ.get("HARDWOOD_AGREEMENT_FORESTS", "15"))
 MOST_NODES = 3000
 
 
@@ -40,6 +51,7 @@ class Case(NamedTuple):
     X: np.ndarray
     rng: np.random.Generator
     folder: Path
+    server: PostgreSQL | None = None
 
 
 def outputs(forest: Forest, X: np.ndarray) -> np.ndarray:
@@ -149,6 +161,32 @@ def with_database(case: Case, dialect: str) -> None:
     database.connection.close()
 
 
+def with_postgresql(case: Case) -> None:
+    """PostgreSQL, to the last bit."""
+    assert case.server is not None
+    forest, X = rebuilt(case.forest, feature_types=None), without_unknown_codes(case.forest, case.X)
+    if forest.weight_feature is not None or forest.leaf_coef is not None:
+        largest = 1e100 if X.dtype == np.float64 else 1e30
+        X = finite(X, largest)  # an overflow is an error there
+        X[np.abs(X) < 1 / largest] = 0.0  # and so is an underflow
+    columns = [f"c{column}" for column in range(forest.n_features)]
+    script = ["DROP TABLE IF EXISTS agreement;", postgresql_table("agreement", forest, in_words(forest, X, case.rng))]
+    for method in ("apply", "outputs"):
+        query = to_sql(forest, "postgresql", table="agreement", columns=columns, keep=["id"], method=method)
+        script.append(f"SELECT * FROM ({query}) AS result ORDER BY id;")
+    found = [row[1:] for row in case.server("\n".join(script))]
+    assert np.array_equal(np.array(found[: len(X)], float), forest.apply(X))
+    np.testing.assert_array_equal(np.array(found[len(X) :], float), outputs(forest, X))
+
+
+def with_json(case: Case) -> None:
+    """The text read back, to the last bit."""
+    read = from_json(to_json(case.forest))
+    assert read == case.forest
+    assert np.array_equal(read.apply(case.X), case.forest.apply(case.X))
+    np.testing.assert_array_equal(outputs(read, case.X), outputs(case.forest, case.X))
+
+
 RUNTIMES: dict[str, tuple[str, Callable[[Case], None]]] = {
     "scikit-learn": ("sklearn", with_sklearn),
     "onnxruntime": ("onnx", with_onnx),
@@ -157,6 +195,8 @@ RUNTIMES: dict[str, tuple[str, Callable[[Case], None]]] = {
     "CPython": ("python", with_cpython),
     "DuckDB": ("sql", with_duckdb),
     "SQLite": ("sql", with_sqlite),
+    "PostgreSQL": ("sql", with_postgresql),
+    "JSON": ("json", with_json),
 }
 
 
@@ -184,7 +224,7 @@ def drawn_forest(rng: np.random.Generator, target: str, n_trees: int, depth: int
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
-@settings(max_examples=15)
+@settings(max_examples=FORESTS)
 @given(
     seed=st.integers(0, 2**32 - 1),
     n_trees=st.sampled_from([1, 2, 7, 60, 200]),
@@ -192,9 +232,16 @@ def drawn_forest(rng: np.random.Generator, target: str, n_trees: int, depth: int
     single=st.booleans(),
 )
 def test_every_row_reaches_the_same_leaf(
-    tmp_path_factory: pytest.TempPathFactory, runtime: str, seed: int, n_trees: int, depth: int, single: bool
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    runtime: str,
+    seed: int,
+    n_trees: int,
+    depth: int,
+    single: bool,
 ) -> None:
     target, run = RUNTIMES[runtime]
+    server = request.getfixturevalue("server") if runtime == "PostgreSQL" else None
     rng = np.random.default_rng(seed)
     forest = drawn_forest(rng, target, n_trees, depth)
     dtype = np.float32 if single and not (target == "onnx" and (forest.kind == OBLIQUE).any()) else np.float64
@@ -202,9 +249,9 @@ def test_every_row_reaches_the_same_leaf(
     if forest.leaf_coef is not None:
         X = finite(X, 1e3)  # where terms cancel, their order counts
     check(forest, target)
-    run(Case(forest, X, rng, tmp_path_factory.mktemp("export")))
+    run(Case(forest, X, rng, tmp_path_factory.mktemp("export"), server))
 
 
 def test_every_format_with_a_runtime_of_its_own_is_here() -> None:
-    """A new format has to be added here; SHAP explains, and JSON and fixed point are compared in tests of their own."""
-    assert set(FORMATS) - {"shap", "json", "c_fixed"} == {target for target, _ in RUNTIMES.values()}
+    """A new format has to be added here; SHAP explains, and fixed point is compared in a test of its own."""
+    assert set(FORMATS) - {"shap", "c_fixed"} == {target for target, _ in RUNTIMES.values()}

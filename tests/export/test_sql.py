@@ -21,7 +21,7 @@ from hardwood.forest import LEAF, THRESHOLD, Forest
 from helpers.exports import assert_close, edge_rows, extreme_forest, finite, many_forests, rebuilt
 from helpers.forests import complete_forest, random_forest, small_fields
 from helpers.names import EVIL_NAMES, names
-from helpers.runtimes import Database, PostgreSQL, in_words, postgresql, sql_type, without_unknown_codes
+from helpers.runtimes import Database, PostgreSQL, in_words, postgresql_table, without_unknown_codes
 
 duckdb = pytest.importorskip("duckdb")
 METHODS = ("apply", "outputs", "predict", "predict_proba")
@@ -34,15 +34,6 @@ def database(request: pytest.FixtureRequest) -> Iterator[Database]:
     opened = Database(request.param)
     yield opened
     opened.connection.close()
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgreSQL]:
-    """A PostgreSQL server for this module."""
-    with postgresql() as started:
-        if started is None:
-            pytest.skip("EXPORTED SQL IS NOT TESTED IN POSTGRESQL: its programs are not installed")
-        yield started
 
 
 def plain_types(forest: Forest) -> Forest:
@@ -154,18 +145,6 @@ def test_postgresql_agrees(server: PostgreSQL) -> None:
         else:
             assert_close(np.array(found, float), numbers, 1e-14)
     assert next(rows, None) is None
-
-
-def postgresql_table(name: str, forest: Forest, rows: list[list[Any]]) -> str:
-    """Return statements that make and fill a table."""
-    kinds = {"DOUBLE": "double precision", "VARCHAR": "text", "BOOLEAN": "boolean"}
-    columns = ", ".join(f"c{column} {kinds[sql_type(forest, column)]}" for column in range(forest.n_features))
-
-    def cell(value: Any) -> str:
-        return "NULL" if value is None else f"'{value}'"
-
-    values = ", ".join(f"({number}, {', '.join(map(cell, row))})" for number, row in enumerate(rows))
-    return f"CREATE TABLE {name} (id integer, {columns}); INSERT INTO {name} VALUES {values};"
 
 
 # ---------------------------------------------------------------- numbers

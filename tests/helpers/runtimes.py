@@ -228,6 +228,18 @@ class PostgreSQL:
         self._run("pg_ctl", "-D", str(self.folder / "data"), "-w", "-m", "immediate", "stop")
 
 
+def postgresql_table(name: str, forest: Forest, rows: list[list[Any]]) -> str:
+    """Return statements that make and fill a table, whose columns are `id` and `c0`, `c1`, ..."""
+    kinds = {"DOUBLE": "double precision", "VARCHAR": "text", "BOOLEAN": "boolean"}
+    columns = ", ".join(f"c{column} {kinds[sql_type(forest, column)]}" for column in range(forest.n_features))
+
+    def cell(value: Any) -> str:
+        return "" if value is None else '"' + str(value).replace('"', '""') + '"'
+
+    lines = "".join(f"{number},{','.join(map(cell, row))}\n" for number, row in enumerate(rows))
+    return f"CREATE TABLE {name} (id integer, {columns});\nCOPY {name} FROM STDIN (FORMAT csv);\n{lines}\\.\n"
+
+
 @contextlib.contextmanager
 def postgresql() -> Iterator[PostgreSQL | None]:
     """Start a server, or give None where PostgreSQL is not installed."""

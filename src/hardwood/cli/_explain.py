@@ -23,11 +23,17 @@ All rows, one JSON object in each line:
 Which columns matter, by the rows of training, or by those of a table:
   hardwood explain model/ --importances
   hardwood explain model/ test.csv --importances
+The explorer, a page on which a reader walks through the trees with the rows of TABLE:
+  hardwood explain model/ test.csv --page page.html
 
 Of an ensemble the trees with the largest share in the prediction are shown, with the share and the path in each.
 
 --importances prints how much the answer changes at splits on each column along the rows' paths (all shares sum to 1);
-if TABLE holds the answers, also how much worse predictions get when the column is shuffled among the rows."""
+if TABLE holds the answers, also how much worse predictions get when the column is shuffled among the rows.
+
+--page writes one HTML file that works without a network. It shows every tree, sends rows through them as their cells
+are changed, and says what each column does; if TABLE holds the answers, also how good the model is on them. Whoever
+gets the page can read the rows in it: --page-rows 0 keeps them out."""
 
 
 @click.command("explain", help=_HELP, short_help="Say why rows are predicted as they are.")
@@ -41,11 +47,26 @@ if TABLE holds the answers, also how much worse predictions get when the column 
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a row instead of text.")
 @click.option("--importances", is_flag=True, help="Which columns matter, instead of single rows.")
+@click.option("--page", metavar="FILE", help="Write the explorer, an HTML page about the model and TABLE.")
+@click.option("--page-rows", type=click.IntRange(0), default=500, show_default=True, help="Rows that the page holds.")
 @click.option("-o", "--output", default="-", metavar="FILE", help="Where to write; - for stdout.")
 def command(
-    model: str, table: str | None, rows: tuple[int, ...], trees: int, as_json: bool, importances: bool, output: str
+    model: str,
+    table: str | None,
+    rows: tuple[int, ...],
+    trees: int,
+    as_json: bool,
+    importances: bool,
+    page: str | None,
+    page_rows: int,
+    output: str,
 ) -> None:
     """Read both, explain, and write."""
+    if page is not None:
+        if rows or as_json or importances or output != "-":
+            raise click.UsageError("--page is about all rows: leave --row, --json, --importances and --output out")
+        _write_page(model, table, page, page_rows)
+        return
     if table is None and not importances:
         raise click.UsageError("TABLE is missing: the rows to explain (or pass --importances)")
     if importances and (rows or as_json):
@@ -64,6 +85,31 @@ def command(
         assert read is not None
         text = _rows(forest, read, rows, trees, as_json)
     write_text(output, text)
+
+
+def _write_page(model: str, table: str | None, page: str, sample_rows: int) -> None:
+    """Write the explorer about a model and the rows of a table."""
+    from hardwood import draw
+    from hardwood.cli._features import rows_and_truth
+    from hardwood.cli._model import read_model
+    from hardwood.cli._outputs import check_output, replace_file
+    from hardwood.cli._tables import read_table
+    from hardwood.errors import reject
+
+    if table is None:
+        raise click.UsageError("TABLE is missing: the rows that the page shows")
+    if page == "-":
+        raise click.UsageError("--page needs a file name")
+    check_output(page, "--page", [table])
+    forest, description = read_model(model)
+    read = read_table(table)
+    if read.n_rows == 0:
+        reject("TABLE", table, "has no rows", "pass a table with rows")
+    raw, truth = rows_and_truth(read, forest, description.target)
+    title = f"{description.target}, learned by {description.model}"
+    replace_file(
+        page, lambda place: draw.explain_page(forest, raw, truth, path=place, title=title, sample_rows=sample_rows)
+    )
 
 
 def _rows(forest: Forest, table: Table, chosen: tuple[int, ...], n_trees: int, as_json: bool) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -147,3 +147,15 @@ def truth_for(table: Table, forest: Forest, name: str) -> Answers:
         )
     known = ~np.isnan(codes)
     return Answers("classification", forest.classes[np.where(known, codes, 0).astype(np.int64)], known)
+
+
+def rows_and_truth(table: Table, forest: Forest, name: str) -> tuple[Float[np.ndarray, "rows features"], Any]:
+    """Return the rows of a table as a forest takes them, with their answers.
+
+    Where the table has no answers, that is all rows and None; else those rows whose answer is known.
+    """
+    raw = table.raw(forest)
+    if name not in table.names:
+        return raw, None
+    answers = truth_for(table, forest, name)
+    return (raw[answers.known], answers.values[answers.known]) if answers.known.any() else (raw, None)

@@ -74,16 +74,12 @@ def command(
         return
     raw = truth = None
     if table is not None:
-        rows = read_table(table)
-        raw = rows.raw(forest)
-        if len(raw) == 0:
-            reject("--table", table, "has no rows", "pass a table with rows, or leave it out")
-        if description.target in rows.names:
-            from hardwood.cli._features import truth_for
+        from hardwood.cli._features import rows_and_truth
 
-            answers = truth_for(rows, forest, description.target)
-            if answers.known.any():
-                raw, truth = raw[answers.known], answers.values[answers.known]
+        rows = read_table(table)
+        if rows.n_rows == 0:
+            reject("--table", table, "has no rows", "pass a table with rows, or leave it out")
+        raw, truth = rows_and_truth(rows, forest, description.target)
     if svg is not None:
         depth = {} if max_depth is None else {"max_depth": max_depth}
         picture = draw.svg(forest, tree, X=raw, title=description.target.strip() or None, **depth)

@@ -67,7 +67,9 @@ def _artist(artists: Any, part: Box | Branch | Line, order: int) -> Any:
         case Branch():
             return artists.branch(part, LIGHT[part.paint]["stroke"], order)
         case Line():
-            text = "".join(letter for letter in part.text if unicodedata.category(letter) != "Cf")
+            text = part.text
+            if not artists.ORDERS_LETTERS:  # it would draw the marks around a name as boxes
+                text = "".join(letter for letter in text if unicodedata.category(letter) != "Cf")
             return artists.line(part, text + part.tail, LIGHT[part.paint]["fill"], order)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import matplotlib
 from matplotlib.colors import to_rgba
 from matplotlib.font_manager import FontProperties
 from matplotlib.patches import FancyBboxPatch, PathPatch
@@ -16,6 +17,8 @@ from matplotlib.textpath import text_to_path
 
 from hardwood.draw._scene import Box, Branch, Line
 
+# Since 3.11 matplotlib sets right-to-left words right to left; the marks around a name then keep the line in order.
+ORDERS_LETTERS = matplotlib.__version_info__[:2] >= (3, 11)
 _POINTS_PER_INCH = 72.0
 _HINTED = 1.04  # small letters are set to whole pixels, which makes lines a little wider
 
