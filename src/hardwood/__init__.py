@@ -20,10 +20,10 @@ _HOMES = {
     "GrandeClassifier": "hardwood.estimators",
     "GrandeRegressor": "hardwood.estimators",
 }
-_ROOMS = ("data", "draw", "errors", "estimators", "explain", "export", "forest", "nn", "ops", "train")
+_ROOMS = ("data", "draw", "errors", "estimators", "explain", "export", "forest", "nn", "ops", "rl", "train")
 
 if TYPE_CHECKING:
-    from hardwood import data, draw, errors, estimators, explain, export, forest, nn, ops, train
+    from hardwood import data, draw, errors, estimators, explain, export, forest, nn, ops, rl, train
     from hardwood.estimators import GradTreeClassifier, GradTreeRegressor, GrandeClassifier, GrandeRegressor
     from hardwood.forest import Forest, forest_of, from_lightgbm, from_sklearn, from_xgboost, load
 
@@ -48,6 +48,7 @@ __all__ = [
     "load",
     "nn",
     "ops",
+    "rl",
     "train",
 ]
 
