@@ -19,7 +19,7 @@ from hardwood.forest import Forest, load
 from hardwood.rl._acting import Actor, ForestActor
 from hardwood.rl._actions import Actions
 from hardwood.rl._encoders import Encoder, NumberEncoder, encoder_from
-from hardwood.rl._environments import Backend, Environments
+from hardwood.rl._environments import Environments
 from hardwood.rl._evaluate import cohens_d, episode_returns
 from hardwood.rl._policy import MLPPolicy, Policy, SoftTreePolicy, TreePolicy
 from hardwood.rl._scale import Scale
@@ -76,7 +76,7 @@ class Agent:
         return int(taken) if self.actions.is_discrete else taken
 
     def evaluate(
-        self, episodes: int = 25, *, seed: int = 0, env: Any = None, backend: Backend = "gymnasium"
+        self, episodes: int = 25, *, seed: int = 0, env: Any = None, backend: str = "gymnasium"
     ) -> Float[np.ndarray, " episodes"]:
         """Return the undiscounted reward of each of some episodes, which differ from those of training."""
         environments = self._environments(episodes, seed, env, backend)
@@ -86,7 +86,7 @@ class Agent:
             environments.close()
 
     def information_loss(
-        self, episodes: int = 25, *, seed: int = 0, env: Any = None, backend: Backend = "gymnasium"
+        self, episodes: int = 25, *, seed: int = 0, env: Any = None, backend: str = "gymnasium"
     ) -> InformationLoss:
         """Compare the trained policy with the exported forest: rewards, and decisions one by one.
 
@@ -104,7 +104,7 @@ class Agent:
             environments.close()
         return InformationLoss(results[0][0], results[1][0], results[0][1], results[0][2])
 
-    def _environments(self, episodes: int, seed: int, env: Any, backend: Backend) -> Environments:
+    def _environments(self, episodes: int, seed: int, env: Any, backend: str) -> Environments:
         if episodes < 1:
             reject("episodes", episodes, "must be at least 1", "try 25")
         # Far from the seeds of training and validation, whatever those are.

@@ -16,7 +16,7 @@ from hardwood.errors import reject
 from hardwood.forest import Forest, from_sklearn
 from hardwood.rl._acting import Actor, ForestActor
 from hardwood.rl._agent import Agent
-from hardwood.rl._environments import Backend, Environments
+from hardwood.rl._environments import Environments
 from hardwood.rl._evaluate import episode_returns
 from hardwood.rl._policy import Policy, SoftTreePolicy, forest_of_tree
 
@@ -28,7 +28,7 @@ _MOST_STEPS = 2_000  # of an episode that does not end
 
 
 def derive(
-    agent: Agent, kind: str, depth: int | None = None, *, seed: int = 0, env: Any = None, backend: Backend = "auto"
+    agent: Agent, kind: str, depth: int | None = None, *, seed: int = 0, env: Any = None, backend: str = "auto"
 ) -> Agent:
     """Return the agent of a tree made from a trained one: "sa-dt", "viper" or "d-sdt"."""
     if kind not in DERIVED:
@@ -63,7 +63,7 @@ def _imitate(
     """Behaviour cloning: one greedy tree on the expert's own episodes."""
     expert = policy.actor()
     rows = _visited(environments, expert)
-    return _fit(agent, rows, expert.greedy(rows), None, depth, rng)
+    return _fit(agent, rows, expert.greedy(rows), depth, rng)
 
 
 def _viper(
@@ -83,7 +83,7 @@ def _viper(
         outputs = expert.outputs(rows)
         weight = outputs.max(1) - outputs.min(1)
         drawn = rng.choice(len(rows), len(rows), p=weight / weight.sum()) if weight.sum() > 0 else np.arange(len(rows))
-        forest = _fit(agent, rows[drawn], expert.greedy(rows[drawn]), None, depth, rng)
+        forest = _fit(agent, rows[drawn], expert.greedy(rows[drawn]), depth, rng)
         reward = episode_returns(environments, ForestActor(agent.actions, forest), most_steps=_MOST_STEPS)[0].mean()
         if best is None or reward > best_reward:
             best, best_reward = forest, reward
@@ -110,7 +110,6 @@ def _fit(
     agent: Agent,
     rows: Float[np.ndarray, "rows columns"],
     chosen: Shaped[np.ndarray, "..."],
-    weight: Float[np.ndarray, " rows"] | None,
     depth: int,
     rng: np.random.Generator,
 ) -> Forest:
@@ -120,10 +119,10 @@ def _fit(
     seed = int(rng.integers(2**31))
     actions = agent.actions
     if not actions.is_discrete:
-        regressor = DecisionTreeRegressor(max_depth=depth, random_state=seed).fit(rows, chosen, weight)
+        regressor = DecisionTreeRegressor(max_depth=depth, random_state=seed).fit(rows, chosen)
         forest = from_sklearn(regressor)
         return replace(forest, feature_names=agent.encoder.names, output_names=actions.names).prune()
-    classifier = DecisionTreeClassifier(max_depth=depth, random_state=seed).fit(rows, chosen, weight)
+    classifier = DecisionTreeClassifier(max_depth=depth, random_state=seed).fit(rows, chosen)
     forest = from_sklearn(classifier)
     # Actions that the expert never took have no share anywhere.
     values = np.zeros((forest.n_leaves, actions.n_outputs))

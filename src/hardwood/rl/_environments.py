@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,8 +14,7 @@ from hardwood.rl._actions import Actions, actions_of
 from hardwood.rl._encoders import Encoder, encoder_of
 from hardwood.rl._extra import is_installed, optional
 
-Backend = Literal["auto", "gymnasium", "envpool"]
-BACKENDS: tuple[Backend, ...] = ("auto", "gymnasium", "envpool")
+BACKENDS = ("auto", "gymnasium", "envpool")
 _PURPOSE = "hardwood.rl"
 
 
@@ -52,7 +51,7 @@ class Environments:
         n_envs: int = 8,
         seed: int = 0,
         *,
-        backend: Backend = "auto",
+        backend: str = "auto",
         encoder: Encoder | None = None,
         actions: Sequence[int] | None = None,
     ) -> None:
@@ -138,11 +137,11 @@ def env_name(env: Any) -> str:
     return str(getattr(spec, "id", None) or getattr(env, "__name__", type(env).__name__))
 
 
-def make_single(env: str | Callable[[], Any], **options: Any) -> Any:
+def make_single(env: str | Callable[..., Any], **options: Any) -> Any:
     """Make one gymnasium environment; an unknown one is refused with gymnasium's own suggestion."""
     gymnasium = optional("gymnasium", _PURPOSE)
     if not isinstance(env, str):
-        return env()
+        return env(**options)
     if env.startswith(("MiniGrid-", "BabyAI-")):
         optional("minigrid", f"the environment {env!r}")
     try:
@@ -153,7 +152,7 @@ def make_single(env: str | Callable[[], Any], **options: Any) -> Any:
         reject("env", env, f"gymnasium does not know it ({error})", 'pass an id such as "CartPole-v1", or a function')
 
 
-def _choose_backend(env: str, backend: Backend) -> str:
+def _choose_backend(env: str, backend: str) -> str:
     if backend == "gymnasium":
         return backend
     gymnasium = optional("gymnasium", _PURPOSE)

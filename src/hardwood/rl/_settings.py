@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Literal, get_args
+from typing import Any
 
 from hardwood.errors import reject
 
-Kind = Literal["tree", "mlp", "soft-tree"]
-Algorithm = Literal["ppo", "a2c"]
+KINDS = ("tree", "mlp", "soft-tree")
+ALGORITHMS = ("ppo", "a2c")
 
 
 @dataclass(frozen=True)
@@ -127,12 +127,12 @@ _SOFT: dict[str, dict[str, Any]] = {}
 _A2C: dict[str, Any] = {"rollout_steps": 8, "growth": 1, "n_envs": 16}
 
 
-def settings_for(env_name: str, kind: Kind, algorithm: Algorithm, given: dict[str, Any]) -> Settings:
+def settings_for(env_name: str, kind: str, algorithm: str, given: dict[str, Any]) -> Settings:
     """Return what suits an environment, with what is given in its place."""
-    if kind not in get_args(Kind):
-        reject("policy", kind, "is not known", "choose one of " + ", ".join(map(repr, get_args(Kind))))
-    if algorithm not in get_args(Algorithm):
-        reject("algorithm", algorithm, "is not known", "choose one of " + ", ".join(map(repr, get_args(Algorithm))))
+    if kind not in KINDS:
+        reject("policy", kind, "is not known", "choose one of " + ", ".join(map(repr, KINDS)))
+    if algorithm not in ALGORITHMS:
+        reject("algorithm", algorithm, "is not known", "choose one of " + ", ".join(map(repr, ALGORITHMS)))
     names = {field.name for field in fields(Settings)}
     for name, value in given.items():
         if name not in names:

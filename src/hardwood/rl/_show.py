@@ -49,6 +49,7 @@ def play(
 ) -> Episode:
     """Let the agent act in one episode.
 
+    `env` is another one to act in; a function that makes one is given `render_mode` if frames are wanted.
     With `frames`, the environment is rendered; with `tree`, each frame stands beside the tree, the path taken dark.
     """
     made = make_single(agent.env if env is None else env, render_mode="rgb_array") if frames else make_single(

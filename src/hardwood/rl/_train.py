@@ -15,7 +15,7 @@ from hardwood.rl._a2c import a2c
 from hardwood.rl._agent import Agent, check_spaces, make_policy
 from hardwood.rl._distil import DERIVED, derive
 from hardwood.rl._encoders import Encoder
-from hardwood.rl._environments import Backend, Environments
+from hardwood.rl._environments import Environments
 from hardwood.rl._policy import TreePolicy
 from hardwood.rl._ppo import ppo
 from hardwood.rl._run import Progress, Run
@@ -33,7 +33,7 @@ def train(
     algorithm: str = "ppo",
     seed: int = 0,
     target: float | None = None,
-    backend: Backend = "auto",
+    backend: str = "auto",
     encoder: Encoder | None = None,
     actions: Sequence[int] | None = None,
     validation_env: str | Callable[[], Any] | Any = None,
@@ -66,8 +66,10 @@ def train(
     kind: Any = policy if distilled is None else DERIVED[distilled]
     sequence = np.random.SeedSequence([seed])
     draws = [int(number) % 2**30 for number in sequence.generate_state(4)]
-    chosen = settings_for(_name(env), kind, algorithm, settings)  # type: ignore[arg-type]
+    chosen = settings_for(_name(env), kind, algorithm, settings)
     environments = Environments(env, chosen.n_envs, draws[0], backend=backend, encoder=encoder, actions=actions)
+    if distilled == "viper" and not environments.actions.is_discrete:
+        reject("policy", policy, "VIPER is for discrete actions", 'use policy="sa-dt"')
     if validation_env is None and not isinstance(env, str) and not callable(env):
         reject("validation_env", None, "a vector environment trains only", "pass an id or a function to validate with")
     validation = Environments(
