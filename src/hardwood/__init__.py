@@ -27,10 +27,10 @@ _HOMES = {
     "MultimodalClassifier": "hardwood.estimators",
     "MultimodalRegressor": "hardwood.estimators",
 }
-_ROOMS = ("data", "draw", "errors", "estimators", "explain", "export", "forest", "nn", "oblique", "ops", "train")
+_ROOMS = ("data", "draw", "errors", "estimators", "explain", "export", "forest", "nn", "oblique", "ops", "rl", "train")
 
 if TYPE_CHECKING:
-    from hardwood import data, draw, errors, estimators, explain, export, forest, nn, oblique, ops, train
+    from hardwood import data, draw, errors, estimators, explain, export, forest, nn, oblique, ops, rl, train
     from hardwood.estimators import (
         GetClassifier,
         GetRegressor,
@@ -75,6 +75,7 @@ __all__ = [
     "nn",
     "oblique",
     "ops",
+    "rl",
     "train",
 ]
 

@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "explain": ("hardwood.cli._explain", "Say why rows are predicted as they are."),
     "show": ("hardwood.cli._show", "Show a model: rules, a picture, a page."),
     "export": ("hardwood.cli._export", "Write a model as ONNX, C, SQL, Python, JSON or a model card."),
+    "rl": ("hardwood.cli._rl", "Learn a tree policy for a gymnasium environment."),
 }
 OK, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
 _TRACEBACK = "HARDWOOD_TRACEBACK"

@@ -14,3 +14,4 @@ from hardwood.nn._oblique_trees import ObliqueTrees as ObliqueTrees
 from hardwood.nn._running_norm import RunningNorm as RunningNorm
 from hardwood.nn._small_encoders import BagEncoder as BagEncoder
 from hardwood.nn._small_encoders import ConvEncoder as ConvEncoder
+from hardwood.nn._soft_tree import SoftTree as SoftTree

@@ -1,0 +1,13 @@
+"""One short training, shared by all tests that need a trained agent."""
+
+from __future__ import annotations
+
+import pytest
+
+from hardwood import rl
+
+
+@pytest.fixture(scope="session")
+def cartpole() -> rl.Agent:
+    """A tree that balances the pole, learned in some seconds."""
+    return rl.train("CartPole-v1", seed=1, steps=80_000, validations=60, target=490)
