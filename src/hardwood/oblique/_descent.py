@@ -141,8 +141,9 @@ def descend(
         for parameter in problems.trees.parameters():
             parameter[torch.from_numpy(~finite)] = 0.0
     losses = np.where(finite, settle(problems, task, settings.leaf_shrinkage), np.inf)
-    if not run.is_over():
+    complete = not run.is_over()
+    run.record(key, losses, float(scale.mean()), complete=complete)
+    if complete:
         arrays = dict(zip(names, (each.detach().numpy() for each in problems.trees.parameters()), strict=True))
         run.note(key, {**arrays, "losses": losses})
-    run.record(key, losses, float(scale.mean()))
     return losses
