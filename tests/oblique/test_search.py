@@ -18,7 +18,15 @@ from hardwood.oblique._starts import draw_starts, revive
 from hardwood.train import Callback, CheckpointError, TrainingDivergedError, TrainingState
 
 QUICK = GetSettings(
-    n_starts=3, keep=0.5, epochs=4, min_steps=40, polish_epochs=3, batch_size=64, skip=1e-3, learning_rate=0.02
+    n_starts=3,
+    keep=0.5,
+    epochs=4,
+    min_steps=40,
+    polish_epochs=3,
+    polish_min_steps=20,
+    batch_size=64,
+    skip=1e-3,
+    learning_rate=0.02,
 )
 
 

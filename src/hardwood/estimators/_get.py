@@ -50,6 +50,7 @@ class _Get(ForestEstimator):
     l1: float | str
     polish: bool | None
     polish_epochs: int | None
+    polish_min_steps: int | None
     min_weight: float
     leaf_shrinkage: float | str
     scaling: str | None
@@ -293,7 +294,7 @@ class GetRegressor(_Get, NumberPredictor):
         skip: paths that a row takes with less than this weight are left out of a step.
         l1: penalty on the split weights of scaled columns; "auto" chooses on held-out rows.
         polish: train every subtree again on its own rows, and keep what improves. By default with constant leaves only.
-        polish_epochs: passes over the rows of a subtree for each factor.
+        polish_epochs, polish_min_steps: passes over the rows of a subtree for each factor, and steps, at least.
         min_weight: remove split weights smaller than this share of their split's largest (on scaled columns), and train
             the others once more. A split that is left with one weight becomes a plain threshold.
         leaf_shrinkage: how strongly a leaf is drawn to the nodes above it: the weight of rows at which a step down the
@@ -346,6 +347,7 @@ class GetRegressor(_Get, NumberPredictor):
         l1: float | str = 0.0,
         polish: bool | None = None,
         polish_epochs: int | None = None,
+        polish_min_steps: int | None = None,
         min_weight: float = 0.0,
         leaf_shrinkage: float | str = "auto",
         scaling: str | None = None,
@@ -413,6 +415,7 @@ class GetClassifier(_Get, ClassPredictor):
         l1: float | str = 0.0,
         polish: bool | None = None,
         polish_epochs: int | None = None,
+        polish_min_steps: int | None = None,
         min_weight: float = 0.0,
         leaf_shrinkage: float | str = "auto",
         scaling: str | None = None,

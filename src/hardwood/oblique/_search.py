@@ -34,7 +34,7 @@ def search(task: Task, depth: int, leaf: Leaf, settings: GetSettings, run: Run, 
     alive = np.arange(settings.n_starts)
     for number, drawn in enumerate(factors):
         stage = f"{key}/factor {number + 1}"
-        losses = descend(problems, task, settings, drawn[alive], settings.epochs, stage, run)
+        losses = descend(problems, task, settings, drawn[alive], stage, run)
         lowest = int(losses.argmin())
         if losses[lowest] < best_loss:
             best, best_loss = problems.trees.take([lowest]), float(losses[lowest])
