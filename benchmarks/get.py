@@ -84,7 +84,7 @@ def ours(task: Task, depth: int, epochs: int, seed: int, polish: bool) -> tuple[
     """Return the hard training loss of one start, and the seconds it took."""
     settings = GetSettings(
         n_starts=1, epochs=epochs, min_steps=1, batch_size=256, skip=1e-3, polish=polish,
-        polish_epochs=max(1, epochs // 2), random_state=seed,
+        polish_epochs=max(1, epochs // 2), polish_min_steps=1, random_state=seed,
     )  # fmt: skip
     began = time.perf_counter()
     _, loss = search(task, depth, "constant", settings, Run(), "benchmark")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from benchmarks.tables.methods import Method, Model, Setting, Size
+from benchmarks.tables.sets import Task
 
 
 @dataclass
@@ -43,9 +44,24 @@ def _make(name: str, limited: bool) -> Callable[[Setting], Model]:
     return make
 
 
+def _get(**options: Any) -> Callable[[Setting], Model]:
+    def make(setting: Setting) -> Model:
+        from hardwood import GetClassifier, GetRegressor
+
+        kind: Any = GetRegressor if setting.task == "regression" else GetClassifier
+        return Ours(kind(random_state=setting.seed, **options))
+
+    return make
+
+
 _PACKAGES = ("hardwood", "torch")
+_REGRESSION: tuple[Task, ...] = ("regression",)
 
 METHODS = (
     Method("gradtree", _make("GradTree", limited=True), _PACKAGES, uses_depth=True, paper_name="GradTree"),
     Method("grande", _make("Grande", limited=False), _PACKAGES, paper_name="GRANDE"),
+    Method("get", _get(), _PACKAGES, paper_name="GET"),
+    Method("get-linear", _get(leaf="linear"), _PACKAGES, _REGRESSION, paper_name="GET-Linear"),
+    Method("get-softmin", _get(relaxation="softmin"), _PACKAGES),
+    Method("get-linear-softmin", _get(leaf="linear", relaxation="softmin"), _PACKAGES, _REGRESSION),
 )

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from benchmarks.tables.cell import Record
+from benchmarks.tables.cell import Record, test_fraction
 from benchmarks.tables.markdown import NOTHING, bold, number, plus_minus, signed, table
 from benchmarks.tables.methods import all_methods
-from benchmarks.tables.papers import Figure, Parameters, Source, figures_of
+from benchmarks.tables.papers import FIGURES, Figure, Parameters, Source, figures_of
 from benchmarks.tables.scores import METRICS
 from benchmarks.tables.sets import Entry
 from benchmarks.tables.summary import Grid, label_records, make_grid, spread
@@ -80,28 +80,30 @@ def _gather(page: Page, records: Sequence[Record]) -> _Facts:
 
 
 def _printed(page: Page, sets: Sequence[str]) -> dict[Source, dict[str, Figure]]:
-    """Return the figures of those methods of the papers that stand for one of ours; they are of macro F1 alone."""
-    if page.metric != "macro_f1":
+    """Return the figures of those methods of the papers that stand for one of ours, in the page's metric."""
+    if page.metric not in FIGURES:
         return {}
     names = dict.fromkeys(method.paper_name for method in all_methods().values() if method.paper_name)
     sources = [Source(name, parameters) for name in names for parameters in page.parameters]
-    found = {source: figures_of(source, sets, page.papers) for source in sources}
+    found = {source: figures_of(source, sets, page.papers, page.metric) for source in sources}
     return {source: figures for source, figures in found.items() if figures}
 
 
 def _protocol(facts: _Facts) -> str:
     seeds = {seed for scores in facts.grid.scores.values() for seed in scores}
+    shares = sorted({test_fraction(entry) for entry in facts.page.entries})
+    parts = " or ".join(f"{1 - share:.0%} for training and {share:.0%} for the score" for share in shares)
     text = (
-        f"Mean and standard deviation over {_count(len(seeds), 'seed')}. A seed splits the rows of a set into 80% "
-        "for training and 20% for the score, classes in proportion, the same for every method. Methods run at their "
-        "defaults."
+        f"Mean and standard deviation over {_count(len(seeds), 'seed')}. A seed splits the rows of a set into {parts}, "
+        "classes in proportion, the same for every method. Methods run at their defaults."
     )
     limits = {record["depth_limit"] for record in facts.records} - {""}
     if limits:
         limited = dict.fromkeys(record["label"] for record in facts.records if record["depth_limit"])
         text += f" Depth limit of {', '.join(limited)}: {', '.join(sorted(limits, key=int))}."
     if facts.printed:
-        text += " Columns marked “paper” are the thesis's figures, on its own splits and preprocessing."
+        source = "thesis" if facts.page.metric == "macro_f1" else "paper"
+        text += f" Columns marked “paper” are the {source}'s figures, on its own splits and preprocessing."
     return text
 
 

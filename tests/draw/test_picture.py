@@ -179,6 +179,11 @@ def test_oblique_splits_show_their_largest_weights():
     (line,) = (part for part in root.parts if isinstance(part, Line))
     assert line.text == "-5*x[1] + 3*x[3] + 5 more"
     assert "0.1*x[0] - 5.0*x[1] + 0.2*x[2]" in root.remark
+    # With rows, by what a weight does there, whatever the units.
+    rows = np.random.default_rng(0).normal(size=(50, 7)) * np.array([1e3, 1e-3, 1, 1, 1, 1, 1])
+    root = nodes_of(picture(forest, Wanted(X=rows), estimate))[0]
+    first = next(part for part in root.parts if isinstance(part, Line))
+    assert first.text == "0.1*x[0] + 3*x[3] + 5 more"
 
 
 def test_trees_with_leaf_weights_show_them():

@@ -16,7 +16,15 @@ from hardwood import (
 )
 
 # Small and short: the checks fit each estimator about a hundred times.
-_SHORT = {"max_depth": 2, "leaf_shrinkage": 1.0, "n_starts": 2, "epochs": 2, "min_steps": 10, "polish_epochs": 1}
+_SHORT = {
+    "max_depth": 2,
+    "leaf_shrinkage": 1.0,
+    "n_starts": 2,
+    "epochs": 2,
+    "min_steps": 10,
+    "polish_epochs": 1,
+    "polish_min_steps": 5,
+}
 ESTIMATORS = [
     GradTreeClassifier(max_depth=4, n_restarts=2, max_iter=5),
     GradTreeRegressor(max_depth=4, n_restarts=2, max_iter=5),

@@ -76,8 +76,6 @@ def test_bad_arguments():
         ObliqueTrees(3, 1, 1, 17)
     with pytest.raises(InvalidArgumentError, match="n_trees"):
         ObliqueTrees(3, 1, 0, 2)
-    with pytest.raises(InvalidArgumentError, match="leaf"):
-        ObliqueTrees(3, 1, 1, 2, leaf="quadratic")  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match="columns"):
         layer().leaves(torch.zeros(2, 4))
     trees = layer()

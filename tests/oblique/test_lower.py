@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from hardwood.errors import InvalidArgumentError
 from hardwood.forest import LEAF, OBLIQUE, THRESHOLD
 from hardwood.oblique import Task
 from hardwood.oblique._lower import Scaler, lower, single_leaf, with_linear_leaves
@@ -92,8 +91,3 @@ def test_linear_leaves_in_raw_units():
 def test_single_leaf():
     forest = single_leaf(np.array([2.0, 3.0]), 4)
     assert forest.predict(np.zeros((2, 4))).tolist() == [[2.0, 3.0]] * 2
-
-
-def test_bad_scaling():
-    with pytest.raises(InvalidArgumentError, match="scaling"):
-        Scaler.learn(np.zeros((2, 1)), np.ones(2), "log")  # type: ignore[arg-type]

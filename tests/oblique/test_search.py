@@ -18,7 +18,15 @@ from hardwood.oblique._starts import draw_starts, revive
 from hardwood.train import Callback, CheckpointError, TrainingDivergedError, TrainingState
 
 QUICK = GetSettings(
-    n_starts=3, keep=0.5, epochs=4, min_steps=40, polish_epochs=3, batch_size=64, skip=1e-3, learning_rate=0.02
+    n_starts=3,
+    keep=0.5,
+    epochs=4,
+    min_steps=40,
+    polish_epochs=3,
+    polish_min_steps=20,
+    batch_size=64,
+    skip=1e-3,
+    learning_rate=0.02,
 )
 
 
@@ -239,7 +247,6 @@ def test_trees_that_diverge_stop_the_search_with_a_reason():
 @pytest.mark.parametrize(
     ("given", "name"),
     [
-        ({"relaxation": "hard"}, "relaxation"),
         ({"scale_factors": ()}, "scale_factors"),
         ({"scale_factors": ((5, 1),)}, "scale_factors"),
         ({"n_starts": 0}, "n_starts"),

@@ -143,8 +143,6 @@ def test_batches_cover_all_rows_and_zeros_may_stay():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"relaxation": "hard"}, "relaxation"),
-        ({"leaf_loss": "hinge"}, "leaf_loss"),
         ({"skip": 1.0}, "skip"),
         ({"skip": -0.1}, "skip"),
     ],

@@ -16,7 +16,7 @@ from hardwood.draw._label import visible
 from hardwood.draw._layout import Place, layout
 from hardwood.draw._number import distinct, percent
 from hardwood.draw._scene import Box, Branch, Line, Measure, Node, Scene, in_lines
-from hardwood.draw._words import Words, adds, leaf_answers, leaf_numbers, leaf_shares
+from hardwood.draw._words import Words, adds, column_sizes, leaf_answers, leaf_numbers, leaf_shares
 from hardwood.errors import reject
 from hardwood.forest import LEAF, Forest
 from hardwood.forest._inputs import _array, matrix
@@ -64,7 +64,7 @@ class _Picture:
         self.measure = measure
         self.title = None if wanted.title is None else visible(wanted.title.strip())
         self.start = int(forest.tree_start[wanted.tree])
-        self.short = Words(forest, wanted.tree, limit=_LIMIT)
+        self.short = Words(forest, wanted.tree, limit=_LIMIT, sizes=column_sizes(forest, wanted.X))
         self.full = Words(forest, wanted.tree, exact=True)
         self.numbers = leaf_numbers(forest)
         self.shares = leaf_shares(forest)

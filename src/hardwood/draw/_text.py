@@ -8,10 +8,9 @@ import numpy as np
 
 from hardwood.draw._census import Census, census
 from hardwood.draw._checks import check_tree
-from hardwood.draw._words import Words, adds, leaf_numbers
+from hardwood.draw._words import Words, adds, column_sizes, leaf_numbers
 from hardwood.errors import reject
 from hardwood.forest import LEAF, Forest
-from hardwood.forest._inputs import matrix
 
 _INDENT = "    "
 _ROOM, _LIMIT = 60, 60  # of a summary: lines, and characters of a name
@@ -59,11 +58,7 @@ def text(
     check_tree(forest, tree, max_depth)
     if max_weights is not None and max_weights < 1:
         reject("max_weights", max_weights, "must be at least 1", "pass max_weights=3, or None for all")
-    sizes = None
-    if max_weights is not None and X is not None:
-        rows = matrix(forest, X)
-        with np.errstate(all="ignore"):
-            sizes = np.nan_to_num(np.nanstd(rows.astype(np.float64), axis=0)) if len(rows) else None
+    sizes = None if max_weights is None else column_sizes(forest, X)
     words = Words(forest, tree, exact=exact, max_weights=max_weights, sizes=sizes)
     return "\n".join(_lines(words, tree, max_depth, census(forest, tree, X, y)))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from hardwood.draw._label import label
 from hardwood.draw._number import distinct, moment, number, percent
 from hardwood.forest import CATEGORIES, LEAF, OBLIQUE, THRESHOLD, Forest
 from hardwood.forest._combine import apply_link, probabilities
+from hardwood.forest._inputs import matrix
 
 _MOST_CLASSES = 4
 _DIGITS, _FEW_DIGITS = 6, 4  # of a number in full, and where room is short
@@ -256,6 +258,23 @@ class Words:
             formulas.append(f"{self.lead(output)}{formula}")
         text = ", ".join(formulas)
         return text if forest.link == "identity" or adds(forest) else f"{forest.link}({text})"
+
+
+def column_sizes(forest: Forest, X: Any) -> Float[np.ndarray, " features"] | None:
+    """Return the standard deviation of each column over some rows, by which weights of different units compare."""
+    if X is None or (forest.weight_value is None and forest.leaf_coef is None):
+        return None
+    rows = matrix(forest, X).astype(np.float64)
+    if len(rows) == 0:
+        return None
+    known = np.isfinite(rows)
+    counts = np.maximum(known.sum(axis=0), 1)
+    filled = np.where(known, rows, 0.0)
+    # Squares of large numbers overflow.
+    peak = np.maximum(np.abs(filled).max(axis=0), 1e-300)
+    parts = filled / peak
+    centred = np.where(known, parts - parts.sum(axis=0) / counts, 0.0)
+    return np.sqrt((centred**2).sum(axis=0) / counts) * peak
 
 
 def adds(forest: Forest) -> bool:

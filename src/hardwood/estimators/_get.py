@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 from typing import Any, Literal
 
 import numpy as np
+import torch
 from sklearn.utils.validation import validate_data
 
 from hardwood._typing import Float, Shaped
@@ -50,6 +51,7 @@ class _Get(ForestEstimator):
     l1: float | str
     polish: bool | None
     polish_epochs: int | None
+    polish_min_steps: int | None
     min_weight: float
     leaf_shrinkage: float | str
     scaling: str | None
@@ -122,6 +124,7 @@ class _Get(ForestEstimator):
 
     def _learn(self, rows: Rows, seed: int) -> None:
         from hardwood.oblique import Run, Task
+        from hardwood.oblique._lower import Scaler, lower
 
         target = rows.target
         task_kind: Any = "regression" if target.codes is None else "classification"
@@ -135,12 +138,8 @@ class _Get(ForestEstimator):
             seed=seed,
         )
         signal = target.signal
-        blank = np.isnan(x).any(axis=0)
-        assert not blank.any(), "expanded columns have no missing cells in training"
         settings = self._settings(seed)
         scaling: Any = self.scaling or PRESETS[self.preset]["scaling"]
-        from hardwood.oblique._lower import Scaler, lower
-
         scaler = Scaler.learn(x, rows.weight, scaling)
         self.columns_ = columns
         self.history_, self.n_iter_, self.best_loss_ = None, 0, None
@@ -149,9 +148,10 @@ class _Get(ForestEstimator):
             self._keep(None, columns.to_raw(rows.X), rows)
             return
         task = Task.of(scaler(x), signal, rows.weight, _leaf_loss(target))
-        work = min(len(x), settings.batch_size) * settings.n_starts * task.x.shape[1] * 100
-        import torch
-
+        # A thread trains one start, or some of the subtrees, for a while: an epoch has to be worth it.
+        work = len(x) * settings.n_starts * task.x.shape[1] * 10
+        tensors = [torch.from_numpy(each) for each in (task.x, task.y, task.weight)]
+        identity = self._identity(seed, fingerprint(*tensors))
         with threads(count_threads(self.n_jobs, work)):
             run = Run(
                 callbacks=self.callbacks or (),
@@ -159,7 +159,7 @@ class _Get(ForestEstimator):
                 max_seconds=self.max_seconds,
                 checkpoint=self.checkpoint,
                 resume_from=self.resume_from,
-                identity=self._identity(seed, fingerprint(*map(torch.from_numpy, (task.x, task.y, task.weight)))),
+                identity=identity,
             )
             try:
                 tree = self._search(task, rows, settings, run, seed)
@@ -293,7 +293,7 @@ class GetRegressor(_Get, NumberPredictor):
         skip: paths that a row takes with less than this weight are left out of a step.
         l1: penalty on the split weights of scaled columns; "auto" chooses on held-out rows.
         polish: train every subtree again on its own rows, and keep what improves. By default with constant leaves only.
-        polish_epochs: passes over the rows of a subtree for each factor.
+        polish_epochs, polish_min_steps: passes over the rows of a subtree for each factor, and steps, at least.
         min_weight: remove split weights smaller than this share of their split's largest (on scaled columns), and train
             the others once more. A split that is left with one weight becomes a plain threshold.
         leaf_shrinkage: how strongly a leaf is drawn to the nodes above it: the weight of rows at which a step down the
@@ -346,6 +346,7 @@ class GetRegressor(_Get, NumberPredictor):
         l1: float | str = 0.0,
         polish: bool | None = None,
         polish_epochs: int | None = None,
+        polish_min_steps: int | None = None,
         min_weight: float = 0.0,
         leaf_shrinkage: float | str = "auto",
         scaling: str | None = None,
@@ -413,6 +414,7 @@ class GetClassifier(_Get, ClassPredictor):
         l1: float | str = 0.0,
         polish: bool | None = None,
         polish_epochs: int | None = None,
+        polish_min_steps: int | None = None,
         min_weight: float = 0.0,
         leaf_shrinkage: float | str = "auto",
         scaling: str | None = None,

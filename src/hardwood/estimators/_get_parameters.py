@@ -12,20 +12,20 @@ from hardwood.ops._oblique import RELAXATIONS
 
 _FAST: dict[str, Any] = {
     "relaxation": "sigmoid", "scale_factors": ((5.0, 25.0), (50.0, 150.0)), "n_starts": 4, "n_greedy": 0, "keep": 0.5,
-    "epochs": 30, "min_steps": 500, "batch_size": 256, "learning_rate": 0.01, "skip": 1e-3, "polish": True,
-    "polish_epochs": 15,
+    "epochs": 30, "min_steps": 1000, "batch_size": 256, "learning_rate": 0.01, "skip": 1e-2, "polish": True,
+    "polish_epochs": 10, "polish_min_steps": 200,
 }  # fmt: skip
 _PAPER: dict[str, Any] = {
     "relaxation": "sigmoid", "scale_factors": ((5.0, 25.0), (50.0, 150.0)), "n_starts": 10, "n_greedy": 0, "keep": 1.0,
     "epochs": 3000, "min_steps": 1, "batch_size": 2**31 - 1, "learning_rate": 0.01, "restarts": 3, "skip": 0.0,
-    "polish": True, "polish_epochs": 3000,
+    "polish": True, "polish_epochs": 3000, "polish_min_steps": 1,
 }  # fmt: skip
 PRESETS: dict[str, dict[str, Any]] = {
     "fast": {
         "constant": _FAST,
         "linear": {**_FAST, "polish": False},
         "scaling": "standard",
-        "depths": (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12),
+        "depths": (1, 2, 3, 4, 5, 6, 8, 10, 12),
         "depth_patience": 2,
     },
     "paper": {
@@ -60,6 +60,7 @@ _OF_PRESET: dict[str, _Whole | _Number | _Choice | _Flag] = {
     "skip": _Number(0, 0.5, open_above=True, example=0.001),
     "polish": _Flag(),
     "polish_epochs": _Whole(1),
+    "polish_min_steps": _Whole(1),
     "scaling": _Choice(("standard", "range")),
 }
 _OR_AUTO: dict[str, _Whole | _Number] = {

@@ -25,7 +25,7 @@ class Descent:
     """Adam on the relaxed loss of some problems; each has its own moments, order of rows and random numbers."""
 
     def __init__(
-        self, problems: Problems, task: Task, settings: GetSettings, scale: Float[np.ndarray, " trees"], epochs: int,
+        self, problems: Problems, task: Task, settings: GetSettings, scale: Float[np.ndarray, " trees"],
         seed: list[int], keep_zeros: bool = False,
     ) -> None:  # fmt: skip
         self._keep_zeros = keep_zeros
@@ -46,7 +46,7 @@ class Descent:
         self._rate = np.full(len(problems), settings.learning_rate, np.float32)
         rows = np.diff(problems.row_start)
         batches = np.maximum(1, -(-rows // settings.batch_size))
-        self._epochs = np.maximum(epochs, -(-settings.min_steps // batches))
+        self._epochs = np.maximum(settings.epochs, -(-settings.min_steps // batches))
         self._cycle = np.maximum(1, self._epochs * batches // settings.restarts)
         self.losses = np.zeros(len(problems))
         self.done = np.zeros(len(problems), np.int64)
@@ -102,8 +102,8 @@ class Descent:
 
 
 def descend(
-    problems: Problems, task: Task, settings: GetSettings, scale: Float[np.ndarray, " trees"], epochs: int, key: str,
-    run: Run, keep_zeros: bool = False,
+    problems: Problems, task: Task, settings: GetSettings, scale: Float[np.ndarray, " trees"], key: str, run: Run,
+    keep_zeros: bool = False,
 ) -> Float[np.ndarray, " trees"]:  # fmt: skip
     """Train all problems at one scale factor each, set their leaves from hard splits, and return their hard losses.
 
@@ -120,7 +120,7 @@ def descend(
         return kept["losses"].copy()
     run.begin(problems.trees)
     seed = [settings.random_state, zlib.crc32(key.encode())]
-    descent = Descent(problems, task, settings, scale, epochs, seed, keep_zeros)
+    descent = Descent(problems, task, settings, scale, seed, keep_zeros)
     begun = run.recall(key + "~")
     if begun is not None:
         descent.load(begun)
@@ -141,8 +141,9 @@ def descend(
         for parameter in problems.trees.parameters():
             parameter[torch.from_numpy(~finite)] = 0.0
     losses = np.where(finite, settle(problems, task, settings.leaf_shrinkage), np.inf)
-    if not run.is_over():
+    complete = not run.is_over()
+    run.record(key, losses, float(scale.mean()), complete=complete)
+    if complete:
         arrays = dict(zip(names, (each.detach().numpy() for each in problems.trees.parameters()), strict=True))
         run.note(key, {**arrays, "losses": losses})
-    run.record(key, losses, float(scale.mean()))
     return losses

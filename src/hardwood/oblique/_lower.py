@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+import torch
 
 from hardwood._typing import Float, Int
 from hardwood.data import fit_standard
@@ -66,8 +67,6 @@ def lower(
     on its two sides: `x` is sent to the same leaves by both, and new rows to the nearer side. A split on one column
     becomes a threshold on it. A missing cell goes where most training rows went.
     """
-    import torch
-
     scaled = scaler(x)
     leaf = trees.leaves(torch.from_numpy(scaled)).numpy()[:, 0]
     own = trees.split_weights.detach().double().numpy()[0]
@@ -80,10 +79,14 @@ def lower(
     offsets = (own * (scaler.centre / scaler.spread)).sum(axis=1)
     thresholds = bound + offsets
     missing_left = np.zeros(nodes, bool)
+    # In the order of leaves, the rows of every node stand together.
+    order = np.argsort(leaf, kind="stable")
+    ends = np.searchsorted(leaf[order], np.arange(nodes + 2))
     for node in range(nodes):
         level = (node + 1).bit_length() - 1
         below = trees.depth - level
-        rows = np.flatnonzero(leaf >> below == node + 1 - 2**level)
+        place = node + 1 - 2**level
+        rows = order[ends[place << below] : ends[(place + 1) << below]]
         if len(rows) == 0:
             continue
         left = (leaf[rows] >> (below - 1)) & 1 == 0

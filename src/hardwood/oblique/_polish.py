@@ -7,6 +7,7 @@ nodes in common, so they train together; the next level begins when the best of 
 from __future__ import annotations
 
 import zlib
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -23,6 +24,7 @@ from hardwood.oblique._task import Problems, Task
 
 def polish(tree: ObliqueTrees, task: Task, settings: GetSettings, run: Run, key: str) -> float:
     """Improve a single tree in place, and return its hard loss."""
+    briefly = replace(settings, epochs=settings.polish_epochs, min_steps=settings.polish_min_steps)
     for level in range(tree.depth):
         if run.is_over():
             break
@@ -38,7 +40,7 @@ def polish(tree: ObliqueTrees, task: Task, settings: GetSettings, run: Run, key:
         rng = np.random.default_rng([settings.random_state, zlib.crc32(stage.encode())])
         for number, span in enumerate(settings.scale_factors):
             drawn = rng.uniform(*span, len(roots))
-            losses = descend(problems, task, settings, drawn, settings.polish_epochs, f"{stage}.{number + 1}", run)
+            losses = descend(problems, task, briefly, drawn, f"{stage}.{number + 1}", run)
             better = losses < best_losses
             best_losses = np.where(better, losses, best_losses)
             chosen = torch.from_numpy(better)

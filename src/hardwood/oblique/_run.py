@@ -43,7 +43,7 @@ class Run:
         self.history = History()
         self.epochs = 0
         self._noted: dict[str, dict[str, np.ndarray]] = {}
-        self._recorded: set[str] = set()
+        self._recorded: dict[str, HistoryRecord] = {}
         self._callbacks, self._begun = list(callbacks), False
         self._state: TrainingState | None = None
         self._max_seconds, self._checkpoint, self._identity = max_seconds, checkpoint, identity or {}
@@ -95,18 +95,22 @@ class Run:
         """Note that the user has pressed Ctrl-C."""
         self.stopped = "interrupted"
 
-    def record(self, key: str, losses: np.ndarray, scale: float, validation: float | None = None) -> None:
-        """Write the hard losses at the end of a stage into the history, once, and ask the callbacks."""
+    def record(
+        self, key: str, losses: np.ndarray, scale: float, validation: float | None = None, complete: bool = True
+    ) -> None:
+        """Write the hard losses at the end of a stage into the history, once, and ask the callbacks.
+
+        A stage that was cut off is in the history too, but not in checkpoints: it will end another time.
+        """
         if key in self._recorded or self._state is None:
             return
-        self._recorded.add(key)
         finite = losses[np.isfinite(losses)]
         loss = float(finite.min()) if len(finite) else float("nan")
-        self.history.records.append(
-            HistoryRecord(
-                self.epochs, len(self.history) + 1, self.seconds, loss, validation, scale, tuple(losses.tolist())
-            )
-        )
+        number, by_tree = len(self.history) + 1, tuple(losses.tolist())
+        record = HistoryRecord(self.epochs, number, self.seconds, loss, validation, scale, by_tree)
+        self.history.records.append(record)
+        if complete:
+            self._recorded[key] = record
         self._state.epoch, self._state.step, self._state.seconds = self.epochs, len(self.history), self.seconds
         best = self._state.best_loss
         if validation is not None and (best is None or validation < best):
@@ -145,8 +149,8 @@ class Run:
         }
         document = {
             "search": self._identity,
-            "recorded": sorted(self._recorded),
-            "history": self.history.to_json(),
+            "recorded": list(self._recorded),
+            "history": History(list(self._recorded.values())).to_json(),
             "epochs": self.epochs,
             "seconds": self.seconds,
         }
@@ -159,8 +163,8 @@ class Run:
         for full, tensor in tensors.items():
             key, _, name = full.rpartition(":")
             self._noted.setdefault(key, {})[name] = tensor.numpy()
-        self._recorded = set(document["recorded"])
         self.history.records[:] = History.from_json(document["history"]).records
+        self._recorded = dict(zip(document["recorded"], self.history.records, strict=True))
         self.epochs = document["epochs"]
         self._began -= document["seconds"]
 

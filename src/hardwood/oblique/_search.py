@@ -5,13 +5,14 @@ from __future__ import annotations
 import zlib
 
 import numpy as np
+import torch
 
 from hardwood.nn import ObliqueTrees
 from hardwood.nn._oblique_trees import Leaf
 from hardwood.oblique._descent import descend
 from hardwood.oblique._leaves import settle
 from hardwood.oblique._polish import polish
-from hardwood.oblique._run import Run
+from hardwood.oblique._run import Arrays, Run
 from hardwood.oblique._settings import GetSettings
 from hardwood.oblique._starts import draw_starts
 from hardwood.oblique._task import Problems, Task
@@ -34,7 +35,7 @@ def search(task: Task, depth: int, leaf: Leaf, settings: GetSettings, run: Run, 
     alive = np.arange(settings.n_starts)
     for number, drawn in enumerate(factors):
         stage = f"{key}/factor {number + 1}"
-        losses = descend(problems, task, settings, drawn[alive], settings.epochs, stage, run)
+        losses = descend(problems, task, settings, drawn[alive], stage, run)
         lowest = int(losses.argmin())
         if losses[lowest] < best_loss:
             best, best_loss = problems.trees.take([lowest]), float(losses[lowest])
@@ -52,11 +53,8 @@ def search(task: Task, depth: int, leaf: Leaf, settings: GetSettings, run: Run, 
     return best, best_loss
 
 
-def load_arrays(trees: ObliqueTrees, arrays: object) -> None:
+def load_arrays(trees: ObliqueTrees, arrays: Arrays) -> None:
     """Put noted parameters into trees."""
-    import torch
-
-    assert isinstance(arrays, dict)
     with torch.no_grad():
         for name, parameter in trees.named_parameters():
             parameter.copy_(torch.from_numpy(arrays[name]))

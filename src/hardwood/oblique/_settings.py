@@ -29,7 +29,7 @@ class GetSettings:
         skip: paths of a smaller weight are left out of a step.
         l1: penalty on split weights (equation 5), for a mean loss.
         polish: train every subtree again on its own rows (Algorithm 2).
-        polish_epochs: as `epochs`, for subtrees.
+        polish_epochs, polish_min_steps: as `epochs` and `min_steps`, for subtrees.
         leaf_shrinkage: strength with which linear leaves are drawn to the nodes above them while trees are compared.
         random_state: seed of starts, factors and shuffles.
     """
@@ -48,6 +48,7 @@ class GetSettings:
     l1: float = 0.0
     polish: bool = True
     polish_epochs: int = 3000
+    polish_min_steps: int = 1
     leaf_shrinkage: float = 0.0
     random_state: int = 0
 
@@ -59,7 +60,9 @@ class GetSettings:
         for low, high in self.scale_factors:
             if not 0 < low <= high < math.inf:
                 reject("scale_factors", (low, high), "is no range of numbers above 0", "pass ((5, 25), (50, 150))")
-        for name in ("n_starts", "epochs", "min_steps", "batch_size", "restarts", "polish_epochs"):
+        for name in (
+            "n_starts", "epochs", "min_steps", "batch_size", "restarts", "polish_epochs", "polish_min_steps"
+        ):  # fmt: skip
             if getattr(self, name) < 1:
                 reject(name, getattr(self, name), "must be at least 1", f"pass {name}=1 or more")
         if not 0 <= self.n_greedy <= self.n_starts:

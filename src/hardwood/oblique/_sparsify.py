@@ -29,7 +29,7 @@ def sparsify(tree: ObliqueTrees, task: Task, share: float, settings: GetSettings
     rng = np.random.default_rng([settings.random_state, zlib.crc32(key.encode())])
     trial = problems.take([0])
     drawn = rng.uniform(*settings.scale_factors[-1], 1)
-    after = descend(trial, task, settings, drawn, settings.epochs, f"{key}/sparse", run, keep_zeros=True)
+    after = descend(trial, task, settings, drawn, f"{key}/sparse", run, keep_zeros=True)
     if after[0] < before[0]:
         with torch.no_grad():
             for mine, other in zip(tree.parameters(), trial.trees.parameters(), strict=True):

@@ -42,7 +42,8 @@ def _divide(weights: np.ndarray, thresholds: np.ndarray, x: np.ndarray, rng: np.
         rows = parts.pop(node, None)
         if rows is None:
             continue
-        along = x[rows] @ weights[node]
+        with np.errstate(all="ignore"):  # as in `revive`
+            along = x[rows] @ weights[node]
         thresholds[node] = np.quantile(along, rng.uniform(_SMALLEST_SHARE, 1 - _SMALLEST_SHARE))
         left = along < thresholds[node]
         if left.any() and not left.all():
@@ -90,7 +91,9 @@ def revive(trees: ObliqueTrees, x: Float[np.ndarray, "rows features"], parts: li
             own = here.pop(node, None)
             if own is None or len(own) < 2:
                 continue
-            left = x[own] @ weights[k, node] < thresholds[k, node]
+            # Some BLAS raise floating-point flags for numbers beside those that they multiply.
+            with np.errstate(all="ignore"):
+                left = x[own] @ weights[k, node] < thresholds[k, node]
             if left.all() or not left.any():
                 split = _best_column(x[own], y[own])
                 if split is None:

@@ -25,9 +25,6 @@ class Task:
     leaf_loss: LeafLoss = "squared_error"
 
     def __post_init__(self) -> None:
-        if len(self.x) == 0 or len(self.x) != len(self.y) or len(self.x) != len(self.weight):
-            problem = f"does not go with {len(self.y)} targets and {len(self.weight)} weights"
-            reject("x", f"an array of shape {self.x.shape}", problem, "pass one target and weight for each row")
         for name in ("x", "y", "weight"):
             if not np.isfinite(getattr(self, name)).all():
                 reject(name, "nan or inf", "is not finite", "fill in missing cells, and scale the columns")
@@ -35,6 +32,9 @@ class Task:
     @classmethod
     def of(cls, x: np.ndarray, y: np.ndarray, weight: np.ndarray, leaf_loss: LeafLoss = "squared_error") -> Task:
         """Return a task of any arrays: in float32, with the weights' mean brought to 1."""
+        if len(x) == 0 or len(x) != len(y) or len(x) != len(weight):
+            problem = f"does not go with {len(y)} targets and {len(weight)} weights"
+            reject("x", f"an array of shape {x.shape}", problem, "pass one target and weight for each row")
         columns = y.reshape(len(y), -1)
         mean = float(weight.mean()) if len(weight) else 1.0
         share = weight / mean if mean > 0 else weight
@@ -55,7 +55,7 @@ class Problems:
 
     trees: ObliqueTrees
     rows: Int[np.ndarray, " entries"]
-    row_start: Int[np.ndarray, " trees+1"]
+    row_start: Int[np.ndarray, " starts"]
 
     @classmethod
     def on_all_rows(cls, trees: ObliqueTrees, task: Task) -> Problems:
