@@ -361,7 +361,8 @@ def clusters(sets: list[str], methods: list[str], trials: int, seeds: tuple[int,
                     continue
                 begin, extra = time.perf_counter(), {"depth": "", "penalty": "", "nodes": "", "loss": ""}
                 if method.startswith("latent"):
-                    model = fit_clusters(name, frame.iloc[rest], seed, trials, sees_rows=method == "latent-rows")
+                    start = "random" if method == "latent-random" else "principal"
+                    model = fit_clusters(name, frame.iloc[rest], seed, trials, init=start, learning_rate=0.001)
                     purity = model.dendrogram_purity(y, frame)
                     held_out = model.dendrogram_purity(y[test], frame.iloc[test])
                     extra = {
@@ -455,7 +456,7 @@ def main() -> None:
         sets = given.sets or ["tictactoe", "mushroom", "fico_heloc", "higgs_subset", "covtype_subset"]
         tables(sets, given.methods or ["latent", "cart", "xgboost"], given.trials, tuple(given.seeds))
     elif given.what == "clusters":
-        usual = ["latent", "latent-rows", "birch", "hkmeans", "agglomerative-average", "agglomerative-ward"]
+        usual = ["latent", "latent-random", "birch", "hkmeans", "agglomerative-average", "agglomerative-ward"]
         clusters(given.sets or ["glass", "covtype_subset"], given.methods or usual, given.trials, tuple(given.seeds))
     else:
         {"growth": growth, "epoch": epoch, "curve": curve, "summary": summary}[given.what]()

@@ -96,6 +96,7 @@ def test_names_of_columns_work(blobs: Any):
         ({"target_features": [4]}, "target_features"),
         ({"target_features": [0, 1, 2, 3]}, "target_features"),
         ({"n_targets": 0}, "n_targets"),
+        ({"init": "kmeans"}, "init"),
         ({"penalty": -1.0}, "penalty"),
     ],
 )
