@@ -71,6 +71,23 @@ def test_spread_fills_all_leaves_evenly():
         assert reached.tolist() == [20] * 16
 
 
+@pytest.mark.parametrize("split", ["linear", "elu"])
+def test_a_principal_start_parts_rows_where_they_lie_apart(split):
+    """Four far groups: two splits along the line that joins them, at the means, put each in a leaf of its own."""
+    group = torch.arange(4).repeat_interleave(25)
+    x = (
+        torch.randn(100, 3, generator=seeded()) * 0.1
+        + torch.tensor([1.0, 2.0, 0.5]) * torch.tensor([0.0, 1.0, 5.0, 6.0])[group][:, None]
+    )
+    tree = LatentTree(3, 2, split=split, generator=seeded()).spread(x, along="principal")
+    leaf = (tree.rewards(x)[:, 3:] > 0).int().argmax(1)
+    assert leaf.tolist() == sorted(leaf.tolist()) or leaf.tolist() == sorted(leaf.tolist(), reverse=True)
+    assert [int((leaf == each).sum()) for each in range(4)] == [25] * 4
+    assert torch.equal(tree.split_bias, LatentTree(3, 2, split=split).spread(x, "principal").split_bias)
+    with pytest.raises(InvalidArgumentError, match="along"):
+        LatentTree(3, 1, split=nn.Linear(3, 1)).spread(x, "principal")
+
+
 def test_gradients_reach_splits_and_input():
     tree = LatentTree(3, 3, generator=seeded()).spread(torch.randn(90, 3, generator=seeded(3)))
     x = torch.randn(90, 3, generator=seeded(1), requires_grad=True)

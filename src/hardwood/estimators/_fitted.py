@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-_PRIVATE = ("_session", "_online", "_running_losses")
+_PRIVATE = ("_session", "_online", "_running_losses", "_cells", "_target", "_inputs")
 
 
 @contextmanager

@@ -42,6 +42,8 @@ class LatentTreeClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         target_features: the columns to regress, by name or position; "auto" takes the `n_targets` columns of which the
             others explain most: those with the largest multiple correlation.
         n_targets: how many columns "auto" takes; always fewer than there are.
+        init: "principal" starts each split along the direction in which its rows vary most, at their mean; "random" at
+            directions drawn at random, at the median, as the paper nearly does.
         sees_rows: whether the linear predictor reads the other columns beside the tree, which then only has to say what
             is not linear. By default it reads the tree alone.
         predictor, split_function, n_hidden, hidden_size, dropout, max_iter, batch_size, learning_rate, optimizer,
@@ -74,6 +76,7 @@ class LatentTreeClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         penalty: float = 1.0,
         target_features: Any = "auto",
         n_targets: int = 2,
+        init: str = "principal",
         sees_rows: bool = False,
         predictor: str = "linear",
         split_function: str = "linear",
@@ -82,7 +85,7 @@ class LatentTreeClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         dropout: float = 0.0,
         max_iter: int = 200,
         batch_size: int | Literal["auto"] = "auto",
-        learning_rate: float = 0.01,
+        learning_rate: float = 0.001,
         optimizer: str = "qhadam",
         weight_decay: float = 0.0,
         schedule: str = "plateau",
@@ -110,6 +113,8 @@ class LatentTreeClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             check_parameters({**parameters, "loss": "squared_error"})
             if self.max_depth > MOST_DEPTH:
                 reject("max_depth", self.max_depth, f"must be at most {MOST_DEPTH}", "try max_depth=4")
+            if self.init not in ("principal", "random"):
+                reject("init", self.init, "is not known", "choose 'principal' or 'random'")
             if np.iscomplexobj(X):
                 reject("X", "an array", "Complex data not supported", "pass real numbers")
             weight = checked(X, np.zeros(len(read(X))), None)

@@ -133,7 +133,7 @@ def learn(
     active = ActiveNodes()
     work = min(batch, len(x)) * (x.shape[1] + 8) * 2 ** (parameters["max_depth"] + 1)
     with threads(count_threads(parameters["n_jobs"], work)):
-        model.start_at(x, base)
+        model.start_at(x, base, parameters.get("init", "random"))
         result = fit(
             model, x, target, loss=loss, settings=TrainingSettings(**settings), sample_weight=weight,
             validation=None if held_out is None else held_out.tensors(), verbose=parameters["verbose"],

@@ -95,9 +95,14 @@ class LatentModel(nn.Module):
         return [layer for layer in self.predictor if isinstance(layer, nn.Linear)]
 
     @torch.no_grad()
-    def start_at(self, x: Float[Tensor, "rows features"], base: Float[Tensor, " outputs"]) -> LatentModel:
+    def start_at(
+        self,
+        x: Float[Tensor, "rows features"],
+        base: Float[Tensor, " outputs"],
+        along: Literal["random", "principal"] = "random",
+    ) -> LatentModel:
         """Spread the rows over the leaves, and begin with a constant answer for what no input explains."""
-        self.tree.spread(x)
+        self.tree.spread(x, along)
         self.linears[-1].bias.copy_(base)
         return self
 

@@ -142,11 +142,17 @@ class LatentTree(nn.Module):
         return values
 
     @torch.no_grad()
-    def spread(self, x: Float[Tensor, "rows features"]) -> LatentTree:
-        """Set the biases so that these rows spread evenly over the leaves: each split halves the rows that reach it.
+    def spread(self, x: Float[Tensor, "rows features"], along: Literal["random", "principal"] = "random") -> LatentTree:
+        """Set first splits so that these rows spread over the leaves.
 
-        The paper takes the mean of the rows at a node; the median here is what makes the halves equal.
+        With "random", directions stay as they were drawn, and each bias halves the rows that reach the split: all
+        leaves get as many. The paper takes the mean of the rows at a node; the median is what makes halves equal. With
+        "principal", each split looks along the direction in which the rows that reach it vary most, and its bias is at
+        their mean: rows part where they lie apart. That is for splits that are linear, with ELU or without.
         """
+        if along == "principal" and self._linear is None:
+            remedy = "use split='linear' or 'elu', or along='random'"
+            reject("along", along, "needs splits whose directions can be set", remedy)
         values = self._without_bias(x)
         reached = {0: torch.ones(len(x), dtype=torch.bool, device=values.device)}
         for node in range(self.n_nodes):
@@ -155,13 +161,28 @@ class LatentTree(nn.Module):
             if not children or rows is None:
                 continue
             split = int(self.split_of[children[0]])
-            here = values[rows, split]
+            if along == "principal" and int(rows.sum()) > 1:
+                self._turn_to(x[rows], split)
+                values = self._without_bias(x)
+            here = values[rows, split].double()
             if len(here) > 0:
-                self.split_bias[split] = -here.double().quantile(0.5)
+                self.split_bias[split] = -(here.mean() if along == "principal" else here.quantile(0.5))
             goes_right = values[:, split] + self.split_bias[split] >= 0
             for child in children:
                 reached[child] = rows & (goes_right if self.sign[child] > 0 else ~goes_right)
         return self
+
+    def _turn_to(self, rows: Tensor, split: int) -> None:
+        """Turn a split to the direction in which rows vary most, with a deviation of 1 along it."""
+        assert self._linear is not None
+        centred = rows.double() - rows.double().mean(0)
+        variances, directions = torch.linalg.eigh(centred.T @ centred / len(rows))
+        if float(variances[-1]) < 1e-12:
+            return
+        direction = directions[:, -1]
+        # Which of the two opposite directions comes out is the library's choice.
+        direction = direction * direction[direction.abs().argmax()].sign()
+        self._linear.weight[split] = (direction / variances[-1].sqrt()).to(self._linear.weight.dtype)
 
     @torch.no_grad()
     def pruned(self) -> LatentTree:
