@@ -23,7 +23,8 @@ def test_a_tree_that_imitates(network: rl.Agent, kind: str, tmp_path):
         assert agent.forest is not None and agent.forest.depth <= depth
         assert agent.forest.classes is not None and agent.forest.classes.tolist() == ["push left", "push right"]
     lost, more = deep.information_loss(5, seed=1), shallow.information_loss(5, seed=1)
-    assert lost.different / lost.decisions < 0.1 < more.different / more.decisions
+    assert lost.different / lost.decisions < more.different / more.decisions
+    assert lost.different / lost.decisions < 0.2
     deep.save(tmp_path / "agent")
     again = rl.load_agent(tmp_path / "agent")
     assert (again.kind, again.forest) == (kind, deep.forest)

@@ -74,7 +74,7 @@ class FlagEncoder(Encoder):
         self.sizes, self.starts = tuple(map(int, sizes)), tuple(map(int, starts))
         several = len(self.sizes) > 1
         self.names = tuple(
-            f"state {place if several else ''}= {start + value}"
+            (f"state {place} = " if several else "state = ") + str(start + value)
             for place, (size, start) in enumerate(zip(self.sizes, self.starts, strict=True))
             for value in range(size)
         )
@@ -166,9 +166,9 @@ def encoder_of(space: Any, env_name: str) -> Encoder:
         names = known if len(known) == size else tuple(f"x{column}" for column in range(size))
         return NumberEncoder(space.low.reshape(-1), space.high.reshape(-1), names)
     if isinstance(space, spaces.Discrete):
-        return FlagEncoder([space.n], [space.start])
+        return FlagEncoder([int(space.n)], [int(space.start)])
     if isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1:
-        return FlagEncoder(space.nvec, space.start)
+        return FlagEncoder(space.nvec.tolist(), space.start.tolist())
     if isinstance(space, spaces.MultiBinary) and isinstance(space.n, (int, np.integer)):
         return FlagEncoder([2] * int(space.n), [0] * int(space.n))
     if not isinstance(space, spaces.Dict) or not {"image", "direction", "mission"} <= set(space.spaces):

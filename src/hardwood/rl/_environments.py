@@ -170,7 +170,9 @@ def _make_pool(env: str, n_envs: int, seed: int) -> Any:
     envpool = optional("envpool", 'backend="envpool"')
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about bounds of float64 that EnvPool rounds to float32
-        return envpool.make_gymnasium(env, num_envs=n_envs, num_threads=1, seed=seed % 2**31)
+        pool = envpool.make_gymnasium(env, num_envs=n_envs, num_threads=1, seed=seed % 2**31)
+        _ = pool.observation_space, pool.action_space  # made when they are first asked for
+        return pool
 
 
 def _make_vector(env: str, n_envs: int) -> Any:

@@ -37,7 +37,7 @@ def episode_returns(
     return total, decisions, different
 
 
-def cohens_d(before: Float[np.ndarray, " trials"], after: Float[np.ndarray, " trials"]) -> float:
+def cohens_d(before: Float[np.ndarray, " trials"], after: Float[np.ndarray, " others"]) -> float:
     """Return Cohen's D: how many pooled deviations the mean of `after` lies below that of `before` (Table 6.3).
 
     >>> cohens_d(np.array([1.0, 3.0]), np.array([1.0, 3.0]))

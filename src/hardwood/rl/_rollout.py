@@ -16,9 +16,9 @@ from hardwood.rl._environments import Environments
 
 @dataclass
 class Rollout:
-    """Some steps of all environments. The rows of the last observation close it."""
+    """Some steps of all environments. `rows` has one entry more: what came of the last step."""
 
-    rows: Float[np.ndarray, "steps+1 envs columns"]
+    rows: Float[np.ndarray, "bounds envs columns"]
     chosen: Shaped[np.ndarray, "..."]  # (steps, envs) places of actions, or (steps, envs, numbers) in units
     log_probs: Float[np.ndarray, "steps envs"]
     rewards: Float[np.ndarray, "steps envs"]
@@ -90,7 +90,7 @@ class Collector:
 
 def advantages_of(
     rollout: Rollout,
-    values: Float[np.ndarray, "steps+1 envs"],
+    values: Float[np.ndarray, "bounds envs"],
     final_values: Float[np.ndarray, "steps envs"],
     rewards: Float[np.ndarray, "steps envs"],
     resets_later: bool,

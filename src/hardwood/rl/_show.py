@@ -135,7 +135,7 @@ class _TreePicture:
             from hardwood.draw._words import Words
 
             words = Words(forest, 0)
-            steps = [words.condition(node, path[at + 1] == forest.left[node]) for at, node in enumerate(path[:-1])]
+            steps = [words.condition(node, path[at + 1] == int(forest.left[node])) for at, node in enumerate(path[:-1])]
             action = self._agent.actions.to_environment(self._agent.actor.greedy(row))[0]
             label = "\n".join([*steps, f"-> {_words(self._agent, action)}"])
             axes.text(0.01, 0.01, label, transform=axes.transAxes, fontsize=7, va="bottom", family="monospace")

@@ -124,10 +124,11 @@ class _FactorAdamW(torch.optim.AdamW):
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
         """Take one step."""
+        rates = [group["lr"] for group in self.param_groups]
         for group in self.param_groups:
             group["lr"] *= group["factor"]
         try:
             return super().step(closure)
         finally:
-            for group in self.param_groups:
-                group["lr"] /= group["factor"]
+            for group, rate in zip(self.param_groups, rates, strict=True):
+                group["lr"] = rate
