@@ -190,7 +190,7 @@ def test_tuning_moves_so_much_of_ones_own_encoder(frame: Any, tuning: Any, moved
     mine = Pixels()
     before = {name: tensor.clone() for name, tensor in mine.state_dict().items()}
     branch = ImageBranch("photo", encoder=mine, size=8, tuning=tuning, width=2)
-    model = MultimodalClassifier(**small(branches=[branch])).fit(X, y)
+    model = MultimodalClassifier(**small(branches=[branch], early_stopping=False)).fit(X, y)
     after = model.network_.branches["photo"].encoder.state_dict()
     assert {name.partition(".")[0] for name in before if not before[name].equal(after[name])} == moved
     assert all(tensor.equal(before[name]) for name, tensor in mine.state_dict().items())
@@ -200,7 +200,9 @@ def test_tuning_moves_so_much_of_ones_own_encoder(frame: Any, tuning: Any, moved
 def test_each_branch_has_its_rate(frame: Any):
     X, y = frame
     still = ImageBranch("photo", encoder=Pixels(), size=8, rate=0.0)
-    model = MultimodalClassifier(**small(branches=[still, TextBranch("note", n_buckets=64)])).fit(X, y)
+    model = MultimodalClassifier(**small(branches=[still, TextBranch("note", n_buckets=64)], early_stopping=False)).fit(
+        X, y
+    )
     assert still.encoder is not None
     after = model.network_.branches["photo"].encoder.state_dict()
     assert all(tensor.equal(after[name]) for name, tensor in still.encoder.state_dict().items())
