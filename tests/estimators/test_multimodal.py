@@ -184,6 +184,34 @@ class Pixels(nn.Module):
         return self.two(self.one(images.mean((2, 3))).relu())
 
 
+def test_a_frozen_encoder_sees_each_cell_once(frame: Any):
+    class Counting(Pixels):
+        seen = 0
+
+        def forward(self, images: Tensor) -> Tensor:
+            Counting.seen += len(images)
+            return super().forward(images)
+
+    X, y = frame
+    options = small(early_stopping=False)
+    proba = []
+    for augment in (None, ()):
+        Counting.seen = 0
+        mine = Counting()
+        mine.load_state_dict({name: torch.linspace(-1, 1, t.numel()).reshape(t.shape)
+                              for name, t in mine.state_dict().items()})  # fmt: skip
+        branch = ImageBranch("photo", encoder=mine, size=8, tuning="frozen", augment=augment)
+        model = MultimodalClassifier(**{**options, "branches": [branch]}).fit(X, y)
+        # Two to learn its width, then each of 41 pictures once.
+        assert Counting.seen == 2 + 41
+        proba.append(model.predict_proba(X))
+    assert (proba[0] == proba[1]).all()
+    # The same as an encoder that could move, but has no rate, and sees every picture in every step.
+    branch = ImageBranch("photo", encoder=mine, size=8, rate=0.0, augment=())
+    again = MultimodalClassifier(**{**options, "branches": [branch]}).fit(X, y)
+    np.testing.assert_allclose(again.predict_proba(X), proba[0], atol=1e-5)
+
+
 @pytest.mark.parametrize(("tuning", "moved"), [("frozen", set()), ("last", {"two"}), ("full", {"one", "two"})])
 def test_tuning_moves_so_much_of_ones_own_encoder(frame: Any, tuning: Any, moved: set[str]):
     X, y = frame
