@@ -272,7 +272,13 @@ def test_a_broken_image_is_named_by_row_and_path(frame: Any, tmp_path: Path):
     broken.loc[12, "photo"] = str(tmp_path / "broken.png")
     with pytest.raises(InvalidArgumentError, match=r"X\['photo'\]\[12\].*broken\.png"):
         MultimodalClassifier(**small()).fit(broken, y)
+    weight = np.ones(len(X))
+    weight[[1, 5]] = 0
+    with pytest.raises(InvalidArgumentError, match=r"X\['photo'\]\[12\].*broken\.png"):
+        MultimodalClassifier(**small()).fit(broken, y, sample_weight=weight)
     broken.loc[12, "photo"] = str(tmp_path / "gone.png")
+    with pytest.raises(InvalidArgumentError, match=r"X\['photo'\]\[12\].*gone\.png"):
+        MultimodalClassifier(**small()).fit(broken, y, sample_weight=weight)
     model = MultimodalClassifier(**small(max_iter=2)).fit(X, y)
     with pytest.raises(InvalidArgumentError, match=r"X\['photo'\]\[12\].*gone\.png"):
         model.predict(broken)

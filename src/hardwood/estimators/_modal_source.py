@@ -73,12 +73,12 @@ class Reader:
                 reject("tokenizer", type(tensor).__name__, problem, "return a tensor, or a dict of tensors")
         return made
 
-    def check(self, cells: list[list[Any]]) -> None:
-        """Refuse cells that are no texts, and paths where no file is."""
+    def check(self, cells: list[list[Any]], numbers: Int[np.ndarray, " rows"]) -> None:
+        """Refuse cells that are no texts, and paths where no file is; `numbers` are the rows', as the user counts."""
         columns = columns_of(self.branch)
         there = [
             (cell, f"X[{columns[view]!r}][{row}]")
-            for row, of_row in enumerate(cells)
+            for row, of_row in zip(numbers.tolist(), cells, strict=True)
             for view, cell in enumerate(of_row)
             if cell is not None
         ]

@@ -225,7 +225,7 @@ class MultimodalEstimator(BaseEstimator):  # type: ignore[misc]
         cells = {name_of(branch): cells_of(frame, branch) for branch in self.branches_}
         if check:
             for name, reader in readers.items():
-                reader.check(cells[name])
+                reader.check(cells[name], numbers)
         return ModalSource(table, readers, cells, numbers)
 
     def _settings(self, network: MultimodalTrees, batch: int, seed: int, validated: bool) -> TrainingSettings:
