@@ -21,6 +21,8 @@ BOTH: dict[str, dict[str, Any]] = {
     "both: MLP": {"table_model": mlp},
     "both: ResNet": {"table_model": resnet},
     "both: GRANDE": {},
+    "both: MLP, no warm-up": {"table_model": mlp, "encoder_warmup": 0},
+    "both: GRANDE, no warm-up": {"encoder_warmup": 0},
     "both: GRANDE, gated": {"fusion": "gated"},
     "both: GRANDE, trees on all": {"fusion": "trees"},
 }

@@ -184,13 +184,41 @@ class Pixels(nn.Module):
         return self.two(self.one(images.mean((2, 3))).relu())
 
 
+def test_a_frozen_encoder_sees_each_cell_once(frame: Any):
+    class Counting(Pixels):
+        seen = 0
+
+        def forward(self, images: Tensor) -> Tensor:
+            Counting.seen += len(images)
+            return super().forward(images)
+
+    X, y = frame
+    options = small(early_stopping=False)
+    proba = []
+    for augment in (None, ()):
+        Counting.seen = 0
+        mine = Counting()
+        mine.load_state_dict({name: torch.linspace(-1, 1, t.numel()).reshape(t.shape)
+                              for name, t in mine.state_dict().items()})  # fmt: skip
+        branch = ImageBranch("photo", encoder=mine, size=8, tuning="frozen", augment=augment)
+        model = MultimodalClassifier(**{**options, "branches": [branch]}).fit(X, y)
+        # Two to learn its width, then each of 41 pictures once.
+        assert Counting.seen == 2 + 41
+        proba.append(model.predict_proba(X))
+    assert (proba[0] == proba[1]).all()
+    # The same as an encoder that could move, but has no rate, and sees every picture in every step.
+    branch = ImageBranch("photo", encoder=mine, size=8, rate=0.0, augment=())
+    again = MultimodalClassifier(**{**options, "branches": [branch]}).fit(X, y)
+    np.testing.assert_allclose(again.predict_proba(X), proba[0], atol=1e-5)
+
+
 @pytest.mark.parametrize(("tuning", "moved"), [("frozen", set()), ("last", {"two"}), ("full", {"one", "two"})])
 def test_tuning_moves_so_much_of_ones_own_encoder(frame: Any, tuning: Any, moved: set[str]):
     X, y = frame
     mine = Pixels()
     before = {name: tensor.clone() for name, tensor in mine.state_dict().items()}
     branch = ImageBranch("photo", encoder=mine, size=8, tuning=tuning, width=2)
-    model = MultimodalClassifier(**small(branches=[branch])).fit(X, y)
+    model = MultimodalClassifier(**small(branches=[branch], early_stopping=False)).fit(X, y)
     after = model.network_.branches["photo"].encoder.state_dict()
     assert {name.partition(".")[0] for name in before if not before[name].equal(after[name])} == moved
     assert all(tensor.equal(before[name]) for name, tensor in mine.state_dict().items())
@@ -200,7 +228,9 @@ def test_tuning_moves_so_much_of_ones_own_encoder(frame: Any, tuning: Any, moved
 def test_each_branch_has_its_rate(frame: Any):
     X, y = frame
     still = ImageBranch("photo", encoder=Pixels(), size=8, rate=0.0)
-    model = MultimodalClassifier(**small(branches=[still, TextBranch("note", n_buckets=64)])).fit(X, y)
+    model = MultimodalClassifier(**small(branches=[still, TextBranch("note", n_buckets=64)], early_stopping=False)).fit(
+        X, y
+    )
     assert still.encoder is not None
     after = model.network_.branches["photo"].encoder.state_dict()
     assert all(tensor.equal(after[name]) for name, tensor in still.encoder.state_dict().items())
@@ -242,7 +272,13 @@ def test_a_broken_image_is_named_by_row_and_path(frame: Any, tmp_path: Path):
     broken.loc[12, "photo"] = str(tmp_path / "broken.png")
     with pytest.raises(InvalidArgumentError, match=r"X\['photo'\]\[12\].*broken\.png"):
         MultimodalClassifier(**small()).fit(broken, y)
+    weight = np.ones(len(X))
+    weight[[1, 5]] = 0
+    with pytest.raises(InvalidArgumentError, match=r"X\['photo'\]\[12\].*broken\.png"):
+        MultimodalClassifier(**small()).fit(broken, y, sample_weight=weight)
     broken.loc[12, "photo"] = str(tmp_path / "gone.png")
+    with pytest.raises(InvalidArgumentError, match=r"X\['photo'\]\[12\].*gone\.png"):
+        MultimodalClassifier(**small()).fit(broken, y, sample_weight=weight)
     model = MultimodalClassifier(**small(max_iter=2)).fit(X, y)
     with pytest.raises(InvalidArgumentError, match=r"X\['photo'\]\[12\].*gone\.png"):
         model.predict(broken)

@@ -49,5 +49,5 @@ def small(**given: Any) -> dict[str, Any]:
 
     image = ImageBranch("photo", encoder=small_encoder(), size=8)
     branches = [image, TextBranch("note", n_buckets=64)]
-    options = {"n_estimators": 4, "max_depth": 2, "max_iter": 4, "encoder_warmup": 1, "batch_size": 16}
+    options = {"n_estimators": 4, "max_depth": 2, "max_iter": 4, "encoder_warmup": 1, "batch_size": 16, "n_jobs": 1}
     return {"branches": branches, "random_state": 0, **options, **given}

@@ -30,7 +30,8 @@ class ImageBranch:
         size: height and width that images are resized to.
         channels: 3 for colours, 1 for greys.
         folder: where relative paths begin.
-        augment: from "flip", "shift" and "colour"; see `data.ImageReader`.
+        augment: from "flip", "shift" and "colour"; see `data.ImageReader`. None takes all three, but nothing for a
+            frozen encoder: what that makes of the images is then computed once.
         views: several columns' embeddings side by side ("concat"), or their mean ("mean").
         width: numbers of an embedding after a linear projection; "auto" projects embeddings of more than 32 to 32,
             None none.
@@ -44,7 +45,7 @@ class ImageBranch:
     size: int | tuple[int, int] = 64
     channels: int = 3
     folder: str | os.PathLike[str] | None = None
-    augment: Sequence[str] = ("flip", "shift", "colour")
+    augment: Sequence[str] | None = None
     views: Literal["concat", "mean"] = "concat"
     width: Width = "auto"
     tuning: Literal["full", "last", "frozen"] = "full"
@@ -80,6 +81,15 @@ class TextBranch:
 
 
 Branch = ImageBranch | TextBranch
+
+
+def augmentations_of(branch: Branch) -> Sequence[str]:
+    """Return what training does to the cells of a branch."""
+    if not isinstance(branch, ImageBranch):
+        return ()
+    if branch.augment is None:
+        return () if branch.tuning == "frozen" else ("flip", "shift", "colour")
+    return branch.augment
 
 
 def columns_of(branch: Branch) -> tuple[str, ...]:

@@ -16,12 +16,11 @@ from torch import nn
 
 from hardwood._typing import Float, Int, Shaped
 from hardwood.data import TableEncoder, split_rows
-from hardwood.data._columns import read
 from hardwood.errors import reject
 from hardwood.estimators._device import choose_device, count_threads, threads
 from hardwood.estimators._fitted import all_or_nothing
-from hardwood.estimators._modal_source import ModalSource, Reader, cells_of
-from hardwood.estimators._modalities import Branch, columns_of, name_of, recognise
+from hardwood.estimators._modal_source import ModalSource, Reader, cells_of, frame_of, table_of
+from hardwood.estimators._modalities import Branch, augmentations_of, columns_of, name_of, recognise
 from hardwood.estimators._multimodal_forest import lowered
 from hardwood.estimators._multimodal_network import new_network, plant
 from hardwood.estimators._multimodal_turns import Turns
@@ -104,7 +103,7 @@ class MultimodalEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> None:
         with all_or_nothing(self):
             self._check_parameters()
-            frame = _frame(X)
+            frame = frame_of(X)
             weight = checked(X, y, sample_weight)
             seed = draw_seed(self.random_state)
             numbers = np.flatnonzero(weight > 0)
@@ -132,6 +131,11 @@ class MultimodalEstimator(BaseEstimator):  # type: ignore[misc]
         with threads(count_threads(self.n_jobs, work)), _random_numbers(seed, device):
             network = new_network(self, source, rows, training, seed)
             network = network.to(device)
+            for branch in self.branches_:
+                if branch.tuning == "frozen" and not augmentations_of(branch):
+                    encoder = network.branches[name_of(branch)].eval()
+                    source.encode(name_of(branch), encoder, network.rows_at_once)
+            network.train()
             settings = self._settings(network, batch, seed, validation is not None)
             result = self._train(network, source, rows, training, validation, settings, device, seed)
             network.cpu().eval()
@@ -221,7 +225,7 @@ class MultimodalEstimator(BaseEstimator):  # type: ignore[misc]
         cells = {name_of(branch): cells_of(frame, branch) for branch in self.branches_}
         if check:
             for name, reader in readers.items():
-                reader.check(cells[name])
+                reader.check(cells[name], numbers)
         return ModalSource(table, readers, cells, numbers)
 
     def _settings(self, network: MultimodalTrees, batch: int, seed: int, validated: bool) -> TrainingSettings:
@@ -248,7 +252,7 @@ class MultimodalEstimator(BaseEstimator):  # type: ignore[misc]
     def _rows_of(self, X: Any) -> LazyRows:
         """Return the rows of a frame, to be loaded."""
         check_is_fitted(self, "network_")
-        frame = _frame(X)
+        frame = frame_of(X)
         wanted = [*self.table_columns_, *(column for branch in self.branches_ for column in columns_of(branch))]
         missing = [column for column in wanted if column not in frame.columns]
         if missing:
@@ -276,7 +280,7 @@ class MultimodalEstimator(BaseEstimator):  # type: ignore[misc]
     def forest_rows(self, X: Any) -> Float[np.ndarray, "rows columns"]:
         """Return the rows as `forest_` takes them: the table's raw columns, and the embeddings if it splits on them."""
         rows = self._rows_of(X)
-        raw = [] if self.encoder_ is None else [self.encoder_.to_raw(_table_of(X, self.table_columns_))]
+        raw = [] if self.encoder_ is None else [self.encoder_.to_raw(table_of(X, self.table_columns_))]
         if self.fusion == "trees":
             seen = self._see(rows)
             raw += [seen[name_of(branch)].astype(np.float64) for branch in self.branches_]
@@ -387,18 +391,3 @@ def _random_numbers(seed: int, device: torch.device) -> Iterator[None]:
         if devices:
             torch.cuda.manual_seed(seed)
         yield
-
-
-def _frame(X: Any) -> Any:
-    """Return a frame of narwhals; columns that hold images and texts need names."""
-    table = read(X)
-    if isinstance(table, np.ndarray):
-        problem = "has no column names"
-        reject("X", f"an array of shape {table.shape}", problem, "pass a pandas, polars or Arrow table")
-    if not all(isinstance(name, str) for name in table.columns):
-        reject("X", list(table.columns), "has a column whose name is no text", "rename it")
-    return table
-
-
-def _table_of(X: Any, columns: tuple[str, ...]) -> Any:
-    return _frame(X).select(list(columns)).to_native()

@@ -47,6 +47,7 @@ def lowered(network: MultimodalTrees, encoder: TableEncoder | None, target: Targ
         base=np.broadcast_to(base, forest.n_outputs).copy() if whole else None,
         classes=target.classes if whole else None,
         link=target.link if whole else "identity",
+        output_names=None if whole else _names_of(target),
     )
     names: list[str] = []
     types: list[Any] = []
@@ -68,3 +69,10 @@ def lowered(network: MultimodalTrees, encoder: TableEncoder | None, target: Targ
                     RunningScale(float(norm.mean[number]), float(norm.scale[number])) if running else Identity()
                 )
     return lower(forest, Columns(tuple(names), tuple(types), tuple(vocabularies)), parts)
+
+
+def _names_of(target: Target) -> tuple[str, ...] | None:
+    """Return what outputs before the link are about: the classes they speak for."""
+    if target.classes is None:
+        return None
+    return tuple(str(label) for label in target.classes[-target.n_outputs :])

@@ -12,7 +12,7 @@ from torch import nn
 from hardwood._typing import Float, Int
 from hardwood.errors import reject
 from hardwood.estimators._device import count_threads
-from hardwood.estimators._modal_source import ModalSource, Reader
+from hardwood.estimators._modal_source import ModalSource
 from hardwood.estimators._modalities import Branch, ImageBranch, columns_of, name_of
 from hardwood.estimators._parameters import is_whole
 from hardwood.estimators._rows import Rows
@@ -34,10 +34,7 @@ def new_network(
     model: MultimodalEstimator, source: ModalSource, rows: Rows, training: Int[np.ndarray, " training"], seed: int
 ) -> MultimodalTrees:
     """Return a network at its start: at random, or the table's trees at a random forest."""
-    branches = {
-        name_of(branch): _new_branch(model, branch, source.readers[name_of(branch)], source.cells[name_of(branch)])
-        for branch in model.branches_
-    }
+    branches = {name_of(branch): _new_branch(model, branch, source) for branch in model.branches_}
     n_table, n_outputs = source.table.shape[1], rows.target.n_outputs
     n_seen = n_table + (sum(branch.width for branch in branches.values()) if model.fusion == "trees" else 0)
     table: nn.Module | None = None
@@ -62,11 +59,17 @@ def new_network(
     return network
 
 
-def _new_branch(model: MultimodalEstimator, branch: Branch, reader: Reader, cells: list[list[Any]]) -> EncoderBranch:
+def _new_branch(model: MultimodalEstimator, branch: Branch, source: ModalSource) -> EncoderBranch:
     """Return a branch with an encoder of its own."""
+    reader, cells, rows = source.readers[name_of(branch)], source.cells[name_of(branch)], source.numbers.tolist()
     # The user's own module is left as it is.
     encoder = copy.deepcopy(branch.encoder)
-    there = [(cell, row, view) for row, of in enumerate(cells) for view, cell in enumerate(of) if cell is not None]
+    there = [
+        (cell, row, view)
+        for row, of_row in zip(rows, cells, strict=True)
+        for view, cell in enumerate(of_row)
+        if cell is not None
+    ]
     if not there:
         remedy = "leave these columns out, or name them 'table' in branches"
         reject("branches", name_of(branch), "has no cell in all training rows", remedy)

@@ -27,12 +27,13 @@ class Part:
 
     values: Tensor | dict[str, Tensor]  # the first axis of each: cells that are there; images, words, or tokens
     present: Bool[Tensor, "rows views"]
+    encoded: bool = False  # whether the values are what the encoder makes of the cells
 
     def to(self, device: torch.device) -> Part:
         """Return the part on a device."""
         values = self.values
         moved = {n: t.to(device) for n, t in values.items()} if isinstance(values, dict) else values.to(device)
-        return Part(moved, self.present.to(device))
+        return Part(moved, self.present.to(device), self.encoded)
 
 
 class EncoderBranch(nn.Module):
@@ -102,8 +103,8 @@ class EncoderBranch(nn.Module):
         present = part.present
         cells = present.new_full((*present.shape, self.cell_width), torch.nan, dtype=self._dtype)
         if bool(present.any()):
-            with torch.set_grad_enabled(torch.is_grad_enabled() and self.tuning != "frozen"):
-                encoded = self.encoder(self._pixels(part.values))
+            encoded = part.values if part.encoded else self.encode(part.values)
+            assert isinstance(encoded, Tensor)
             # An encoder that runs in half precision gives numbers of that kind.
             cells = cells.index_put((present,), self.projection(encoded.to(self._dtype)))
         if self.views == "concat":
@@ -111,6 +112,12 @@ class EncoderBranch(nn.Module):
         known = torch.where(present[..., None], cells, 0.0).sum(1)
         count = present.sum(1, keepdim=True)
         return torch.where(count > 0, known / count.clamp(min=1), torch.nan)
+
+    def encode(self, values: Tensor | dict[str, Tensor]) -> Float[Tensor, "cells numbers"]:
+        """Return what the encoder makes of cells, before the projection."""
+        with torch.set_grad_enabled(torch.is_grad_enabled() and self.tuning != "frozen"):
+            encoded: Tensor = self.encoder(self._pixels(values))
+        return encoded
 
     def forward(self, part: Part) -> Float[Tensor, "rows width"]:
         """Return the rows' normalised embeddings."""

@@ -15,6 +15,7 @@ class ConvEncoder(nn.Module):
 
     It normalises groups of channels within an image, so an embedding does not depend on other images.
 
+    >>> import torch
     >>> ConvEncoder(width=8)(torch.zeros(2, 3, 32, 32)).shape
     torch.Size([2, 8])
 
@@ -57,6 +58,7 @@ class _Stage(nn.Module):
 class BagEncoder(nn.Module):
     """The mean of the embeddings of a text's hashed words, and a layer on it.
 
+    >>> import torch
     >>> BagEncoder(n_buckets=64, width=8)(torch.tensor([[3, 5, 0]])).shape
     torch.Size([1, 8])
 
