@@ -9,7 +9,8 @@ every contestant is measured against ours on the very same splits: what runs XGB
 exports to C, ONNX, treelite and scikit-learn) against `Forest` on XGBoost's trees, LightGBM against `Forest` on
 LightGBM's. Everything runs in one process, in turns, on as many threads as the process may use (the C export on one):
 what else the machine does hits all alike, and the order changes from turn to turn: nobody always finds the rows in the
-cache that another has just read. A ratio compares medians, or bests; above 1, ours is faster.
+cache that another has just read. Before each turn threads get a rest, since some libraries let theirs spin for a while
+after a call, which would hit the next. A ratio compares medians, or bests; above 1, ours is faster.
 
 The latency of one row is that of a call from Python, overhead included; for C also that of a call from C, where each
 row waits for the answer about the row before.
@@ -59,6 +60,7 @@ SHAPES = [
 QUICK = ("1 tree of depth 8", "100 trees of depth 6")
 # Trees grow from so many rows; all rows are predicted.
 TRAINED = 30_000
+REST = 0.02  # seconds
 FIELDS = (
     "shape", "trees", "nodes", "rows", "threads", "trees of", "contestant", "measure", "unit", "best", "median",
     "rows per second", "best / ours", "median / ours", "turns", "versions",
@@ -160,6 +162,7 @@ def batch(contestants: list[Contestant], X: np.ndarray, turns: int) -> list[Time
         for each, (_, taken, _) in pairs:
             if len(taken) >= 3 and statistics.median(taken) > 1:
                 continue
+            time.sleep(REST)
             start = time.perf_counter()
             each.batch(X)
             if turn > 0 or time.perf_counter() - start > 1:  # the first turn warms up
@@ -177,6 +180,7 @@ def one_row(contestants: list[Contestant], X: np.ndarray, calls: int = 20, turns
     for turn in range(turns + 1):
         order.shuffle(pairs)
         for each, (_, taken, _) in pairs:
+            time.sleep(REST)
             start = time.perf_counter()
             for row in ones:
                 each.one(row)

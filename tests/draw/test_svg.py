@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hardwood import draw
@@ -29,6 +29,7 @@ def numbers(element: ElementTree.Element, *names: str) -> list[float]:
     return [float(element.get(name, "nan")) for name in names]
 
 
+@settings(max_examples=50)
 @given(forests(), st.one_of(st.none(), st.integers(0, 5)))
 def test_every_node_is_drawn_inside_the_page_and_apart(forest: Forest, max_depth: int | None):
     root = parse(draw.svg(forest, max_depth=max_depth, title="A tree"))
@@ -48,6 +49,7 @@ def test_every_node_is_drawn_inside_the_page_and_apart(forest: Forest, max_depth
         assert a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
 
 
+@settings(max_examples=50)
 @given(forests(named=False), st.lists(st.text(max_size=30), min_size=5, max_size=5, unique=True))
 def test_names_are_shown_and_never_markup(forest: Forest, names: list[str]):
     import dataclasses
@@ -93,6 +95,7 @@ def test_long_names_are_cut_in_the_box_and_whole_in_the_tooltip():
     assert float(root.get("width", "inf")) < 600
 
 
+@settings(max_examples=50)
 @given(forests(n_trees=2), st.integers(0, 2**32 - 1))
 def test_branches_are_as_wide_as_their_share_of_rows(forest: Forest, seed: int):
     rows = random_rows(np.random.default_rng(seed), forest, 50)
@@ -105,6 +108,7 @@ def test_branches_are_as_wide_as_their_share_of_rows(forest: Forest, seed: int):
     np.testing.assert_allclose(widths, expected, atol=0.051)
 
 
+@settings(max_examples=50)
 @given(forests(n_trees=1, linear=False, task="classes"))
 def test_bars_are_the_shares_of_the_classes(forest: Forest):
     root = parse(draw.svg(forest, max_depth=None))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hardwood import draw
@@ -59,6 +59,7 @@ def rows_of_known_codes(rng: np.random.Generator, forest: Forest) -> np.ndarray:
     return X
 
 
+@settings(max_examples=50)
 @given(forests(named=False), st.integers(0, 2**32 - 1))
 def test_following_the_rules_reaches_the_leaf(forest: Forest, seed: int):
     numbers = leaf_numbers(forest)
@@ -70,6 +71,7 @@ def test_following_the_rules_reaches_the_leaf(forest: Forest, seed: int):
             assert follow(rules, row, forest) == words.leaf(leaf)
 
 
+@settings(max_examples=50)
 @given(forests(), st.integers(0, 4))
 def test_cut_rules_begin_as_the_whole_ones_do(forest: Forest, max_depth: int):
     whole = draw.text(forest).splitlines()
@@ -149,6 +151,7 @@ def test_trees_of_a_sum_say_what_they_add():
     assert re.search(r"(^|: )[+-]", answer)
 
 
+@settings(max_examples=50)
 @given(forests(n_trees=1, linear=False))
 def test_leaf_answers_are_the_forests_predictions(forest: Forest):
     """A leaf's answer is what the forest predicts for a row that reaches it."""
@@ -198,6 +201,7 @@ def test_remarks_count_the_rows_of_splits_and_leaves():
     assert "# 4 rows\n" in draw.text(stump(), X=[[1.0], [2.0], [np.nan], [9.0]])
 
 
+@settings(max_examples=50)
 @given(forests(), st.integers(0, 2**32 - 1), st.sampled_from([None, 1, 3]))
 def test_remarks_only_add_to_the_rules(forest: Forest, seed: int, max_depth: int | None):
     """Each node that is shown has one remark, and without the remarks the rules are the same."""
@@ -212,6 +216,7 @@ def test_remarks_only_add_to_the_rules(forest: Forest, seed: int, max_depth: int
     assert ("" in cleaned) == root_is_split
 
 
+@settings(max_examples=50)
 @given(forests())
 def test_printing_a_forest_shows_its_size_and_its_first_tree(forest: Forest):
     shown = str(forest).splitlines()
