@@ -61,7 +61,10 @@ def lowered(network: MultimodalTrees, encoder: TableEncoder | None, target: Targ
         for name in network.branches:
             norm: Any = network.branches[name].norm
             for number in range(network.branches[name].width):
-                names.append(f"{name}[{number}]")
+                label = f"{name}[{number}]"
+                while label in names:  # a column of the table may be called so
+                    label += "'"
+                names.append(label)
                 types.append("float")
                 vocabularies.append(None)
                 running = isinstance(norm, RunningNorm)
