@@ -96,7 +96,8 @@ def render(lines: list[dict[str, str]]) -> str:
 
 
 def spread(values: list[float]) -> str:
-    return f"{np.mean(values):.3f} +- {np.std(values):.3f}"
+    # One seed has no spread.
+    return f"{np.mean(values):.3f}" + (f" +- {np.std(values):.3f}" if len(values) > 1 else "")
 
 
 def main() -> None:
