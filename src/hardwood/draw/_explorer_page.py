@@ -19,7 +19,7 @@ from hardwood.draw._explorer_scores import performance
 from hardwood.draw._label import visible, xml
 from hardwood.errors import reject
 from hardwood.forest import Forest, forest_of
-from hardwood.forest._inputs import matrix
+from hardwood.forest._foreign import rows_of
 
 FORMAT = 1
 
@@ -56,8 +56,7 @@ def explain_page(
         reject("sample_rows", sample_rows, "must be an integer of at least 0", "pass 500, or 0 to leave rows out")
     if title is not None and not title.strip():
         reject("title", title, "is empty", "pass a heading, or None for a plain one")
-    # An estimator knows what the columns of an array of texts mean; a forest takes codes.
-    table = model.columns_.to_raw(X) if hasattr(model, "columns_") else matrix(forest, X)
+    table = rows_of(model, X)
     if not len(table):
         reject("X", "a table of 0 rows", "shows nothing about the model", "pass at least one row")
     truth = None if y is None else check_labels(forest, y, len(table))

@@ -153,6 +153,10 @@ class LatentTreeEstimator(BaseEstimator):  # type: ignore[misc]
         validate_data(self, X, reset=False, skip_check_array=True)
         return self._cells.encode(X)
 
+    def forest_rows(self, X: Any) -> Float[np.ndarray, "rows columns"]:
+        """Return a table as `forest_` takes it: encoded, and without holes."""
+        return self.encode(X)
+
     def traversals(self, X: Any) -> Float[np.ndarray, "rows nodes"]:
         """Return z: how much of each row passes each node that is left; `tree_.node_numbers` numbers them."""
         x = self.encode(X)

@@ -17,6 +17,7 @@ from hardwood.errors import reject
 from hardwood.explain._checks import check_rows
 from hardwood.export._support import FORMATS, combination, features_of, has_linear_leaves
 from hardwood.forest import CATEGORIES, LEAF, OBLIQUE, THRESHOLD, Forest, forest_of
+from hardwood.forest._foreign import rows_of
 
 _MOST_LISTED = 12  # classes and categories that are named one by one
 _LONGEST_NAME = 60
@@ -44,7 +45,7 @@ def model_card(
         reject("y", "answers", "have no rows that they belong to", "pass X too")
     if isinstance(limits, str):
         reject("limits", limits, "is one text", "pass a list of texts")
-    table = None if X is None else check_rows(forest, X)
+    table = None if X is None else check_rows(forest, rows_of(model, X))
     truth = None if y is None or table is None else check_labels(forest, y, len(table))
     name = type(model).__name__
     blocks = [f"# {markdown_text(title or f'Model card: {name}')}"]
@@ -56,7 +57,7 @@ def model_card(
         blocks += ["## Data", _table(["", ""], _data_rows(forest, table, truth))]
     if table is not None and truth is not None:
         blocks += ["## Scores", f"On these {_count(len(table), 'row')}.", *_scores(forest, table, truth)]
-    noted = [*_own_limits(forest, table, truth), *limits]
+    noted = [*_other_answers(model, forest, X, table), *_own_limits(forest, table, truth), *limits]
     blocks += ["## Limits", "\n".join(f"- {limit}" for limit in noted)]
     return "\n\n".join(blocks) + "\n"
 
@@ -255,6 +256,20 @@ def _scores(
 
 
 # ---------------------------------------------------------------- limits
+
+
+def _other_answers(model: Any, forest: Forest, X: Any, table: Float[np.ndarray, "rows features"] | None) -> list[str]:
+    """Say so where an estimator predicts otherwise than its forest, as one with relaxed routing does."""
+    if table is None or not (hasattr(model, "forest_rows") and hasattr(model, "predict")):
+        return []
+    its, own = (np.asarray(said).reshape(len(table), -1) for said in (model.predict(X), forest.predict(table)))
+    same = its == own if forest.is_classifier else np.isclose(its, own, rtol=1e-6, equal_nan=True)
+    others = int((~same.all(axis=1)).sum())
+    if not others:
+        return []
+    return [
+        f"All that is said here is about the forest. The model itself answers otherwise for {_count(others, 'row')}."
+    ]
 
 
 def _own_limits(forest: Forest, table: Any, truth: Any) -> list[str]:

@@ -7,8 +7,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+from hardwood._typing import Float
 from hardwood.errors import reject
 from hardwood.forest._forest import Forest
+from hardwood.forest._inputs import matrix
 
 # Library -> the module and the function that make a forest of its models.
 _LIBRARIES = {
@@ -44,3 +48,12 @@ def forest_of(model: Any, feature_names: Iterable[str] | None = None) -> Forest:
     home, converter = _LIBRARIES[library]
     forest: Forest = getattr(importlib.import_module(home), converter)(model, feature_names=feature_names)
     return forest
+
+
+def rows_of(model: Any, X: Any) -> Float[np.ndarray, "rows features"]:
+    """Return a table as the forest of a model takes it.
+
+    An estimator of ours knows what the columns of its table are, and encodes them if its forest splits on encoded
+    columns; a forest takes a data frame with its columns, or an array in raw coding.
+    """
+    return matrix(forest_of(model), model.forest_rows(X) if hasattr(model, "forest_rows") else X)
