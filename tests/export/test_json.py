@@ -11,19 +11,9 @@ import pytest
 
 from hardwood.errors import ForestFileError, InvalidArgumentError
 from hardwood.export import from_json, to_json
-from hardwood.forest import CATEGORIES, OBLIQUE, THRESHOLD, Forest
-from helpers.exports import extreme_forest, many_forests, rebuilt
+from hardwood.forest import THRESHOLD, Forest
+from helpers.exports import extreme_forest, many_forests, rebuilt, without_empty_arrays
 from helpers.forests import complete_forest, small_fields
-
-
-def without_empty_arrays(forest: Forest) -> Forest:
-    """Leave out arrays of a kind of split that no tree has: JSON says nothing of them."""
-    changes: dict[str, None] = {}
-    if not (forest.kind == CATEGORIES).any():
-        changes |= {"category_start": None, "category_codes": None}
-    if not (forest.kind == OBLIQUE).any():
-        changes |= {"weight_start": None, "weight_feature": None, "weight_value": None}
-    return rebuilt(forest, **changes)
 
 
 def test_every_forest_comes_back_equal() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hardwood.forest import THRESHOLD, Forest
+from hardwood.forest import CATEGORIES, OBLIQUE, THRESHOLD, Forest
 from helpers.forests import complete_forest, random_forest, random_rows
 
 
@@ -32,6 +32,16 @@ def rebuilt(forest: Forest, **changes: Any) -> Forest:
     from dataclasses import replace
 
     return replace(forest, **changes)
+
+
+def without_empty_arrays(forest: Forest) -> Forest:
+    """Leave out arrays of a kind of split that no tree has: JSON says nothing of them."""
+    changes: dict[str, None] = {}
+    if not (forest.kind == CATEGORIES).any():
+        changes |= {"category_start": None, "category_codes": None}
+    if not (forest.kind == OBLIQUE).any():
+        changes |= {"weight_start": None, "weight_feature": None, "weight_value": None}
+    return rebuilt(forest, **changes)
 
 
 def edge_rows(rng: np.random.Generator, forest: Forest, rows: int, dtype: type = np.float64) -> np.ndarray:

@@ -39,7 +39,8 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
 
     def forest_rows(self, X: Any) -> Float[np.ndarray, "rows columns"]:
         """Return a table as `forest_` takes it: numbers, and categories as their codes."""
-        return self._raw(X)
+        check_is_fitted(self, "forest_")
+        return self.columns_.to_raw(X)
 
     def apply(self, X: Any) -> Int[np.ndarray, "rows trees"]:
         """Return the leaf that each row reaches in each tree, as a node number counted from the tree's root."""
