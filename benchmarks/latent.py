@@ -432,8 +432,9 @@ def summary() -> None:
             if method == "cart":
                 theirs = PAPER_CART.get(name, "")
             shown = "" if math.isnan(nodes) else f"{nodes:.0f}"
-            spread = group[value].std() if len(group) > 1 else 0.0
-            found = f"{group[value].mean():.4f} ± {spread:.4f}"
+            found = f"{group[value].mean():.4f}"
+            if len(group) > 1:
+                found += f" ± {group[value].std():.4f}"
             lines.append(f"| {name} | {method} | {found} | {len(group)} | {shown} | {theirs} |")
         lines.append("")
     (RESULTS / "latent.md").write_text("\n".join(lines), encoding="utf-8")

@@ -19,7 +19,7 @@ QUICK: dict[str, Any] = {"max_depth": 3, "max_iter": 30, "random_state": 0, "lea
 @pytest.fixture(scope="module")
 def blobs() -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
-    centres = np.array([[0, 0, 0, 0], [6, 7, 0, 0], [0, 0, 7, 6], [6, 7, 7, 6]])
+    centres = np.array([[0, 0, 0, 0], [6, 10, 0, 0], [0, 0, 7, 6], [6, 10, 7, 6]])
     y = np.repeat(np.arange(4), 30)
     return centres[y] + rng.normal(size=(120, 4)), y
 

@@ -159,7 +159,7 @@ def path_minima(splits, parent, split, sign, q):
 
 
 @exact_kernel
-def pull_on_splits(splits, parent, split, sign, q, grad_q, grad_splits, carried):
+def pull_on_splits(parent, split, sign, q, grad_q, grad_splits, carried):
     """Fill the gradient of the splits: each node's goes to the split that attains its minimum."""
     n_rows, n_nodes = q.shape
     for row in range(n_rows):
@@ -167,7 +167,7 @@ def pull_on_splits(splits, parent, split, sign, q, grad_q, grad_splits, carried)
             carried[node] = grad_q[row, node]
         for node in range(n_nodes - 1, 0, -1):
             above = parent[node]
-            if above > 0 and q[row, above] < sign[node] * splits[row, split[node]]:
+            if above > 0 and q[row, above] == q[row, node]:
                 carried[above] += carried[node]
             else:
                 grad_splits[row, split[node]] += sign[node] * carried[node]
