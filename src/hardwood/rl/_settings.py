@@ -124,9 +124,13 @@ _TREE: dict[str, dict[str, Any]] = {
     # The goal is found only by swinging: noise that leans one way at a leaf swings, noise that changes does not.
     "MountainCarContinuous": {
         "steps": 300_000, "hold_noise": 20, "gamma": 0.999, "gae_lambda": 0.99, "entropy": 0.0,
+        "validation_episodes": 20,
     },
     "Pendulum": {"n_envs": 16, "gamma": 0.95, "gae_lambda": 0.9, "entropy": 0.0},
-    "LunarLander": {"n_envs": 16, "gamma": 0.999},
+    "LunarLander": {
+        "n_envs": 16, "growth": 16, "entropy_end": 0.0, "split_rate": 0.02, "leaf_rate": 0.02, "threshold_rate": 0.005,
+        "patience": 10, "validation_episodes": 10,
+    },
     "MiniGrid-DoorKey": {
         "n_envs": 16, "entropy": 0.02, "entropy_end": 0.0, "growth": 16, "reduce_rate": False,
     },
