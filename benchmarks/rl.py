@@ -6,7 +6,7 @@
     python benchmarks/rl.py speed                      # benchmarks/results/rl_speed.md: against an MLP policy and SB3
 
 A training's line is appended to benchmarks/results/rl.csv when it has ended: an interrupted run goes on where it was.
-Training seeds are 0, 1, 2, ...; settings were chosen on seeds from 1,000 on. Each policy is the one with the best
+Training seeds are 100, 101, ...; settings were chosen on others. Each policy is the one with the best
 validation reward of its training, tried greedily in five episodes of gymnasium's own environment, whose seeds belong to
 neither training nor validation.
 """
@@ -30,6 +30,7 @@ import numpy as np
 
 RESULTS = Path(__file__).parent / "results"
 CSV, TABLE, SPEED = RESULTS / "rl.csv", RESULTS / "rl.md", RESULTS / "rl_speed.md"
+FIRST_SEED = 100
 COLUMNS = (
     "env", "method", "seed", "steps", "seconds", "rewards", "validation", "cohens_d", "decisions", "different", "nodes",
     "inside_nodes", "version",
@@ -76,7 +77,7 @@ def train(given: argparse.Namespace) -> None:
     from hardwood import rl
 
     torch.set_num_threads(given.threads)
-    for seed in range(given.seeds):
+    for seed in range(FIRST_SEED, FIRST_SEED + given.seeds):
         for env in given.envs:
             for method in given.methods:
                 done = {(row["env"], row["method"], row["seed"], row["steps"]) for row in read()}

@@ -88,3 +88,27 @@ def test_a_tree_in_a_network_learns_digits(monkeypatch: pytest.MonkeyPatch, caps
     assert set(found) == set(example.NETWORKS)
     # One in ten is chance.
     assert found["linear, tree, linear"] > 0.5 and found["CNN with a tree"] > 0.5
+
+
+def test_a_goal_that_is_moved_about(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
+    example = load_example("goal_misgeneralisation", monkeypatch)
+    words = ["x.py", "--steps", "3000", "--more-steps", "1000", "--episodes", "2", "--out", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", words)
+    example.main()
+    said = capsys.readouterr().out
+    assert said.count("looks for the goal") == 2
+    assert said.count("all moved about: reaches it in") == 2
+    assert {file.name for file in tmp_path.iterdir()} == {"trained.png", "moved_about.png", "retrained.png"}
+    # The lava and the goal do move, and the agent's own field stays free.
+    env = example.moved_about()
+    goals = set()
+    for seed in range(20):
+        env.reset(seed=seed)
+        assert env.grid.get(*env.agent_pos) is None
+        places = [(x, y) for x in range(env.width) for y in range(env.height)]
+        kinds = {place: env.grid.get(*place).type for place in places if env.grid.get(*place) is not None}
+        goals |= {place for place, kind in kinds.items() if kind == "goal"}
+        assert sum(kind == "lava" for kind in kinds.values()) >= 2
+    assert len(goals) > 5

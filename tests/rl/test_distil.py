@@ -18,7 +18,7 @@ def network() -> rl.Agent:
 
 @pytest.mark.parametrize("kind", ["sa-dt", "viper"])
 def test_a_tree_that_imitates(network: rl.Agent, kind: str, tmp_path):
-    shallow, deep = (rl.derive(network, kind, depth, seed=0) for depth in (1, 8))
+    shallow, deep = (rl.derive(network, kind, depth, rounds=2, seed=0) for depth in (1, 8))
     for agent, depth in ((shallow, 1), (deep, 8)):
         assert agent.forest is not None and agent.forest.depth <= depth
         assert agent.forest.classes is not None and agent.forest.classes.tolist() == ["push left", "push right"]

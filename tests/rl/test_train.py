@@ -93,6 +93,18 @@ def test_parts_of_a_batch_add_up_to_the_batch():
         torch.testing.assert_close(value, states[1][name], rtol=1e-4, atol=1e-6)
 
 
+def test_a_policy_that_has_moved_far_is_left_for_the_next_rollout():
+    steps = []
+    for target in (None, 0.0, 1e9):
+        run = small_run(target_kl=target, steps=400, rollout_steps=100, growth=1, epochs=5, batch_size=100)
+        taken, step = [], run.optimizer.step
+        run.optimizer.step = lambda taken=taken, step=step: (taken.append(1), step())[1]  # type: ignore[method-assign]
+        ppo(run)
+        steps.append(len(taken))
+    assert steps[0] == steps[2] > steps[1] > 0
+    assert steps[1] * 5 == steps[0]
+
+
 @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
 def test_a_vector_environment_of_ones_own(mode: AutoresetMode):
     vector = SyncVectorEnv([lambda: gymnasium.make("CartPole-v1")] * 4, autoreset_mode=mode)

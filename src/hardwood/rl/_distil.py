@@ -17,20 +17,25 @@ from hardwood.forest import Forest, from_sklearn
 from hardwood.rl._acting import Actor, ForestActor
 from hardwood.rl._agent import Agent
 from hardwood.rl._environments import Environments
-from hardwood.rl._evaluate import episode_returns
 from hardwood.rl._policy import Policy, SoftTreePolicy, forest_of_tree
 
 # What is made, and what it is made from.
 DERIVED = {"sa-dt": "mlp", "viper": "mlp", "d-sdt": "soft-tree"}
 _EPISODES = 25  # of the expert (E.4)
-_ROUNDS = 10  # of VIPER
 _MOST_STEPS = 2_000  # of an episode that does not end
 
 
 def derive(
-    agent: Agent, kind: str, depth: int | None = None, *, seed: int = 0, env: Any = None, backend: str = "auto"
+    agent: Agent,
+    kind: str,
+    depth: int | None = None,
+    *,
+    rounds: int = 10,
+    seed: int = 0,
+    env: Any = None,
+    backend: str = "auto",
 ) -> Agent:
-    """Return the agent of a tree made from a trained one: "sa-dt", "viper" or "d-sdt"."""
+    """Return the agent of a tree made from a trained one: "sa-dt", "viper" (in some rounds) or "d-sdt"."""
     if kind not in DERIVED:
         reject("kind", kind, "is not known", "choose one of " + ", ".join(map(repr, DERIVED)))
     if agent.policy is None or agent.policy.kind != DERIVED[kind]:
@@ -43,6 +48,8 @@ def derive(
     depth = 5 if depth is None else depth
     if depth < 1:
         reject("depth", depth, "must be at least 1", "the thesis has 5 and 8")
+    if rounds < 1:
+        reject("rounds", rounds, "must be at least 1", "use 10")
     if kind == "viper" and not agent.actions.is_discrete:
         reject("policy", kind, "VIPER is for discrete actions", 'use policy="sa-dt"')
     codes = agent.actions.codes or None
@@ -50,8 +57,11 @@ def derive(
         agent.env if env is None else env, _EPISODES, seed + 1, backend=backend, encoder=agent.encoder, actions=codes
     )  # fmt: skip
     try:
-        make = _viper if kind == "viper" else _imitate
-        forest = make(agent, agent.policy, environments, depth, np.random.default_rng(seed))
+        rng = np.random.default_rng(seed)
+        if kind == "viper":
+            forest = _viper(agent, agent.policy, environments, depth, rounds, rng)
+        else:
+            forest = _imitate(agent, agent.policy, environments, depth, rng)
     finally:
         environments.close()
     return replace(agent, kind=kind, forest=forest, about={**agent.about, "distilled_depth": depth})
@@ -62,12 +72,12 @@ def _imitate(
 ) -> Forest:  # fmt: skip
     """Behaviour cloning: one greedy tree on the expert's own episodes."""
     expert = policy.actor()
-    rows = _visited(environments, expert)
+    rows, _ = _visited(environments, expert)
     return _fit(agent, rows, expert.greedy(rows), depth, rng)
 
 
 def _viper(
-    agent: Agent, policy: Policy, environments: Environments, depth: int, rng: np.random.Generator
+    agent: Agent, policy: Policy, environments: Environments, depth: int, rounds: int, rng: np.random.Generator
 ) -> Forest:  # fmt: skip
     """Q-DAgger (Bastani et al., 2018), with the expert's log probabilities in the place of its Q-values.
 
@@ -75,35 +85,35 @@ def _viper(
     one with the best reward is returned.
     """
     expert = policy.actor()
-    rows = _visited(environments, expert)
+    rows, _ = _visited(environments, expert)
     best, best_reward = None, -np.inf
-    for round_ in range(_ROUNDS):
-        if round_ > 0 and best is not None:
-            rows = np.concatenate([rows, _visited(environments, ForestActor(agent.actions, forest))])
+    for _ in range(rounds):
         outputs = expert.outputs(rows)
         weight = outputs.max(1) - outputs.min(1)
         drawn = rng.choice(len(rows), len(rows), p=weight / weight.sum()) if weight.sum() > 0 else np.arange(len(rows))
         forest = _fit(agent, rows[drawn], expert.greedy(rows[drawn]), depth, rng)
-        reward = episode_returns(environments, ForestActor(agent.actions, forest), most_steps=_MOST_STEPS)[0].mean()
+        seen, reward = _visited(environments, ForestActor(agent.actions, forest))
+        rows = np.concatenate([rows, seen])
         if best is None or reward > best_reward:
             best, best_reward = forest, reward
     assert best is not None
     return best
 
 
-def _visited(environments: Environments, actor: Actor) -> Float[np.ndarray, "rows columns"]:
-    """Return the states of one greedy episode in each environment."""
+def _visited(environments: Environments, actor: Actor) -> tuple[Float[np.ndarray, "rows columns"], float]:
+    """Return the states of one greedy episode in each environment, and the mean reward of those."""
     rows = environments.reset()
     running = np.ones(environments.n_envs, bool)
-    seen = []
+    seen, total = [], 0.0
     for _ in range(_MOST_STEPS):
         seen.append(rows[running])
         step = environments.step(actor.greedy(rows))
         rows = step.rows
+        total += float(step.rewards[running].sum())
         running &= ~(step.terminated | step.truncated)
         if not running.any():
             break
-    return np.concatenate(seen)
+    return np.concatenate(seen), total / environments.n_envs
 
 
 def _fit(

@@ -28,7 +28,11 @@ def ppo(run: Run) -> None:
         with run.updating():
             n_rows = len(experience.returns)
             n_batches = max(1, round(n_rows / batch_size))
+            drift = 0.0
             for _ in range(settings.epochs):
+                if settings.target_kl is not None and drift > settings.target_kl:
+                    break  # the policy is far from the one that acted; a tree gets there in jumps
+                drift = 0.0
                 order = torch.from_numpy(run.rng.permutation(n_rows))
                 for batch in order.tensor_split(n_batches):
                     run.optimizer.zero_grad()
@@ -41,12 +45,17 @@ def ppo(run: Run) -> None:
                         advantage = advantages[first : first + len(part)]
                         scaled, chosen = experience.scaled[part], experience.chosen[part]
                         log_prob, entropy = policy.evaluate(scaled, chosen)
-                        ratio = torch.exp(log_prob - experience.log_probs[part])
+                        moved = log_prob - experience.log_probs[part]
+                        ratio = torch.exp(moved)
                         clipped = ratio.clamp(1 - settings.clip, 1 + settings.clip)
                         gain = torch.minimum(ratio * advantage, clipped * advantage).mean()
                         error = (critic(scaled)[:, 0] - experience.returns[part]).square().mean()
                         loss = settings.value_weight * 0.5 * error - gain - entropy_weight * entropy
                         (loss * (len(part) / len(batch))).backward()
+                        if settings.target_kl is not None:
+                            # Always at least 0, and the Kullback-Leibler divergence in the mean.
+                            share = len(part) / n_rows
+                            drift += share * float((ratio - 1 - moved).detach().mean())
                     run.step(loss)
 
         # Try the greedy policy now and then, keep the best, lower the rates where the reward stalls.
