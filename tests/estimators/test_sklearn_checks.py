@@ -17,11 +17,11 @@ from hardwood import (
 
 # Small and short: the checks fit each estimator about a hundred times.
 _SHORT = {
-    "max_depth": 2,
-    "leaf_shrinkage": 1.0,
+    "max_depth": 3,
+    "leaf_shrinkage": 0.1,
     "n_starts": 2,
-    "epochs": 2,
-    "min_steps": 10,
+    "epochs": 10,
+    "min_steps": 60,
     "polish_epochs": 1,
     "polish_min_steps": 5,
 }
