@@ -151,13 +151,15 @@ def _footnotes(facts: _Facts) -> list[str]:
         notes.append("† The set is known to differ from the papers' table in rows, columns or labels.")
     if facts.printed:
         tables = {figure.table for figures in facts.printed.values() for figure in figures.values()}
-        notes.append(f"Papers' figures: S. Marton's thesis, tables {', '.join(sorted(tables, key=_table_order))}.")
+        work = "GET's paper" if facts.page.metric == "r2" else "S. Marton's thesis"
+        numbers = ", ".join(sorted(tables, key=_table_order))
+        notes.append(f"Papers' figures: {work}, table{'' if len(tables) == 1 else 's'} {numbers}.")
     return notes
 
 
 def _table_order(name: str) -> tuple[bool, str, int]:
-    """Order tables as the thesis does: chapters, then appendices, each by number."""
-    chapter, _, place = name.partition(".")
+    """Order tables as the thesis does, chapters, then appendices, each by number; a paper's have a number only."""
+    chapter, _, place = name.rpartition(".")
     return not chapter.isdigit(), chapter, int(place)
 
 

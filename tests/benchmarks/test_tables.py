@@ -318,3 +318,10 @@ def test_timing_tables_have_the_ratios_of_medians():
 def test_the_file_has_a_column_for_all_that_a_cell_tells(folder: Path):
     for entry in read_index(folder).values():
         assert set(run_cell(Cell(entry, "cart", 0, 2), folder, threads=1)) <= set(FIELDS)
+
+
+def test_papers_tables_are_named_in_their_order():
+    from benchmarks.tables.render import _table_order
+
+    assert sorted(["C.6", "5.11", "5.9"], key=_table_order) == ["5.9", "5.11", "C.6"]
+    assert sorted(["10", "7"], key=_table_order) == ["7", "10"]
