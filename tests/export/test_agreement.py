@@ -38,6 +38,7 @@ from helpers.runtimes import (
     postgresql_table,
     without_unknown_codes,
 )
+from helpers.unavailable import unavailable
 
 ROWS = int(os.environ.get("HARDWOOD_AGREEMENT_ROWS", "300"))
 FORESTS = int(os.environ.get("HARDWOOD_AGREEMENT_FORESTS", "15"))
@@ -121,7 +122,7 @@ def with_treelite(case: Case) -> None:
 def with_gcc(case: Case) -> None:
     """gcc, with every warning an error, in the type of the rows and in both layouts."""
     if shutil.which("gcc") is None:
-        pytest.skip("EXPORTED C IS NOT TESTED: there is no gcc")
+        unavailable("EXPORTED C IS NOT TESTED: there is no gcc")
     forest, X = case.forest, case.X
     dtype = "double" if X.dtype == np.float64 else "float"
     layout = ("ifs", "tables")[int(case.rng.integers(2))]

@@ -6,9 +6,9 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
-import pytest
+from helpers.unavailable import unavailable
 
 _ARGUMENTS = (
     "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking",
@@ -16,15 +16,11 @@ _ARGUMENTS = (
 )  # fmt: skip
 
 
-def _unavailable(reason: str) -> None:
-    """Skip where somebody develops, who reads the summary; fail where nobody does."""
-    message = (
+def _unavailable(reason: str) -> NoReturn:
+    unavailable(
         f"NO BROWSER, SO THE EXPLORER PAGE IS NOT TESTED: {reason}. Install one (apt-get install chromium), or name "
         "yours with CHROMIUM=/path/to/chromium, and pip install playwright"
     )
-    if os.environ.get("CI"):
-        pytest.fail(message)
-    pytest.skip(message)
 
 
 @contextmanager

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.base import ClassifierMixin, RegressorMixin
 
 from hardwood._typing import Float, Shaped
 from hardwood.estimators._answers import labels_of, numbers_of
 from hardwood.estimators._kinds import constructor, keep_parameters
 from hardwood.estimators._latent_base import LatentTreeEstimator
-from hardwood.estimators._target import Target, of_classes, of_numbers
+from hardwood.estimators._predicting import ClassAnswers, NumberAnswers
+from hardwood.estimators._target import of_classes, of_numbers
 
 
-class LatentTreeClassifier(ClassifierMixin, LatentTreeEstimator):  # type: ignore[misc]
+class LatentTreeClassifier(ClassAnswers, LatentTreeEstimator):
     """A binary tree of linear splits, learned by gradient descent through a program that also prunes it.
 
     At every node a row goes left where the split function is negative. The program relaxes that: a row near a split
@@ -77,8 +77,6 @@ class LatentTreeClassifier(ClassifierMixin, LatentTreeEstimator):  # type: ignor
         classes_, history_, n_iter_, best_loss_: labels, losses, passes over the rows, lowest held-out loss.
     """
 
-    classes_: Shaped[np.ndarray, " classes"]
-
     @constructor
     def __init__(
         self,
@@ -138,23 +136,8 @@ class LatentTreeClassifier(ClassifierMixin, LatentTreeEstimator):  # type: ignor
         """Return the probability of each class, in the order of `classes_`; of each label if there are several."""
         return self._answers(X)
 
-    def predict_log_proba(self, X: Any) -> Float[np.ndarray, "rows classes"]:
-        """Return the logarithm of the probabilities."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
 
-    def _described(self, target: Target) -> dict[str, Any]:
-        if target.classes is None:
-            return {"n_outputs_": target.n_outputs, "classes_": np.arange(target.n_outputs)}
-        return {"n_outputs_": 1, "classes_": target.classes}
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_label = True
-        return tags
-
-
-class LatentTreeRegressor(RegressorMixin, LatentTreeEstimator):  # type: ignore[misc]
+class LatentTreeRegressor(NumberAnswers, LatentTreeEstimator):
     """A binary tree of linear splits for numbers, its pruning learned along with them.
 
     It is trained as `LatentTreeClassifier` is, whose parameters it has but for `class_weight`.
@@ -222,11 +205,3 @@ class LatentTreeRegressor(RegressorMixin, LatentTreeEstimator):  # type: ignore[
         """Return a number for each row, or for each row and output."""
         answers = self._answers(X)
         return answers[:, 0] if self.n_outputs_ == 1 else answers
-
-    def _described(self, target: Target) -> dict[str, Any]:
-        return {"n_outputs_": target.n_outputs}
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -140,9 +141,9 @@ class LatentTreeEstimator(BaseEstimator):  # type: ignore[misc]
             apart = float(np.sqrt(((one - other) ** 2).mean()))
         return RoutingGap(loss_of(relaxed), loss_of(hard), apart)
 
+    @abstractmethod
     def _described(self, target: Target) -> dict[str, Any]:
         """Return the fitted attributes that say what is predicted."""
-        raise NotImplementedError
 
     # ---------------------------------------------------------------- reading
 

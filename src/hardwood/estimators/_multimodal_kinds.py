@@ -9,7 +9,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 
 from hardwood._typing import Float, Shaped
 from hardwood.estimators._answers import labels_of, numbers_of
-from hardwood.estimators._kinds import constructor
+from hardwood.estimators._kinds import constructor, keep_parameters
 from hardwood.estimators._multimodal import MultimodalEstimator
 from hardwood.estimators._target import of_classes, of_numbers
 
@@ -92,7 +92,7 @@ class MultimodalClassifier(ClassifierMixin, MultimodalEstimator):  # type: ignor
         callbacks: Any = None,
         verbose: int = 0,
     ) -> None:
-        _keep(self, locals())
+        keep_parameters(self, locals())
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MultimodalClassifier:
         """Learn from a pandas, polars or Arrow frame and the class of each row."""
@@ -161,7 +161,7 @@ class MultimodalRegressor(RegressorMixin, MultimodalEstimator):  # type: ignore[
         callbacks: Any = None,
         verbose: int = 0,
     ) -> None:
-        _keep(self, locals())
+        keep_parameters(self, locals())
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MultimodalRegressor:
         """Learn from a pandas, polars or Arrow frame and numbers for each row."""
@@ -175,10 +175,3 @@ class MultimodalRegressor(RegressorMixin, MultimodalEstimator):  # type: ignore[
 
     def _described(self) -> dict[str, Any]:
         return {}
-
-
-def _keep(estimator: MultimodalEstimator, given: dict[str, Any]) -> None:
-    """Keep the arguments of a constructor, its `locals()`, under their names."""
-    for name, value in given.items():
-        if name not in ("self", "__class__"):
-            setattr(estimator, name, value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -13,25 +14,14 @@ from hardwood.estimators._target import Target
 from hardwood.forest._combine import chosen_classes
 
 
-class ClassPredictor(ClassifierMixin, ForestEstimator):  # type: ignore[misc]
-    """Predicts classes, or several labels at once."""
+class ClassAnswers(ClassifierMixin):  # type: ignore[misc]
+    """Says what classes are predicted; a subclass has `predict_proba`."""
 
     classes_: Shaped[np.ndarray, " classes"]
 
-    def predict(self, X: Any) -> Shaped[np.ndarray, " rows"] | Shaped[np.ndarray, "rows labels"]:
-        """Return the most probable class of each row; the labels as zeros and ones if there are several."""
-        raw = self._raw(X)
-        if self.forest_.classes is None:
-            return (self.forest_.predict(raw).reshape(len(raw), -1) > 0.5).astype(np.int64)
-        # The labels as they were given, whatever their type.
-        return self.classes_[chosen_classes(self.forest_, self.forest_.outputs(raw))]
-
+    @abstractmethod
     def predict_proba(self, X: Any) -> Float[np.ndarray, "rows classes"]:
         """Return the probability of each class, in the order of `classes_`; of each label if there are several."""
-        raw = self._raw(X)
-        if self.forest_.classes is None:
-            return np.asarray(self.forest_.predict(raw)).reshape(len(raw), -1)
-        return self.forest_.predict_proba(raw)
 
     def predict_log_proba(self, X: Any) -> Float[np.ndarray, "rows classes"]:
         """Return the logarithm of the probabilities."""
@@ -49,13 +39,8 @@ class ClassPredictor(ClassifierMixin, ForestEstimator):  # type: ignore[misc]
         return tags
 
 
-class NumberPredictor(RegressorMixin, ForestEstimator):  # type: ignore[misc]
-    """Predicts numbers, one or several for each row."""
-
-    def predict(self, X: Any) -> Float[np.ndarray, " rows"] | Float[np.ndarray, "rows outputs"]:
-        """Return a number for each row, or for each row and output."""
-        raw = self._raw(X)
-        return self.forest_.predict(raw)
+class NumberAnswers(RegressorMixin):  # type: ignore[misc]
+    """Says what numbers are predicted."""
 
     def _described(self, target: Target) -> dict[str, Any]:
         return {"n_outputs_": target.n_outputs}
@@ -64,3 +49,31 @@ class NumberPredictor(RegressorMixin, ForestEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+
+class ClassPredictor(ClassAnswers, ForestEstimator):
+    """Predicts classes, or several labels at once, by a forest."""
+
+    def predict(self, X: Any) -> Shaped[np.ndarray, " rows"] | Shaped[np.ndarray, "rows labels"]:
+        """Return the most probable class of each row; the labels as zeros and ones if there are several."""
+        raw = self._raw(X)
+        if self.forest_.classes is None:
+            return (self.forest_.predict(raw).reshape(len(raw), -1) > 0.5).astype(np.int64)
+        # The labels as they were given, whatever their type.
+        return self.classes_[chosen_classes(self.forest_, self.forest_.outputs(raw))]
+
+    def predict_proba(self, X: Any) -> Float[np.ndarray, "rows classes"]:
+        """Return the probability of each class, in the order of `classes_`; of each label if there are several."""
+        raw = self._raw(X)
+        if self.forest_.classes is None:
+            return np.asarray(self.forest_.predict(raw)).reshape(len(raw), -1)
+        return self.forest_.predict_proba(raw)
+
+
+class NumberPredictor(NumberAnswers, ForestEstimator):
+    """Predicts numbers, one or several for each row, by a forest."""
+
+    def predict(self, X: Any) -> Float[np.ndarray, " rows"] | Float[np.ndarray, "rows outputs"]:
+        """Return a number for each row, or for each row and output."""
+        raw = self._raw(X)
+        return self.forest_.predict(raw)
