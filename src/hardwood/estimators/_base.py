@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,6 +31,17 @@ from hardwood.train import Callback, OnlineTraining, TrainingResult, TrainingSet
 # An evaluation takes place after each epoch, but after no fewer and no more steps than these.
 _FEWEST_STEPS, _MOST_STEPS = 10, 50
 _IMPORTANCE_ROWS = 10_000
+
+
+@dataclass(frozen=True)
+class Trained:
+    """How a training went, what came of it, where it began, and on which rows."""
+
+    result: TrainingResult
+    session: Session
+    start: HardTrees
+    training: Rows
+    validation: Rows | None
 
 
 class TreeEstimator(CallbackSupportMixin, ForestEstimator):  # type: ignore[misc]
@@ -94,7 +106,9 @@ class TreeEstimator(CallbackSupportMixin, ForestEstimator):  # type: ignore[misc
         """Return a layer with random parameters."""
 
     @abstractmethod
-    def _greedy_layer(self, x: Float[np.ndarray, "rows features"], rows: Rows, seed: int, options: Any) -> HardTrees:
+    def _greedy_layer(
+        self, x: Float[np.ndarray, "rows features"], rows: Rows, encoder: TableEncoder, seed: int, options: Any
+    ) -> HardTrees:
         """Return a layer that starts at greedy trees."""
 
     @abstractmethod
@@ -109,6 +123,10 @@ class TreeEstimator(CallbackSupportMixin, ForestEstimator):  # type: ignore[misc
     def _combines(self) -> bool:
         """Whether the trees of a given model are combined, or are alternatives."""
         return True
+
+    def _chosen(self, trained: Trained, rows: Rows, seed: int) -> tuple[Session, int | None]:
+        """Return the layer that is the result, and which of its trees, if they are restarts."""
+        return trained.session, trained.result.best_tree
 
     def _extra_settings(self) -> dict[str, Any]:
         """Return further entries of `TrainingSettings`."""
@@ -152,8 +170,10 @@ class TreeEstimator(CallbackSupportMixin, ForestEstimator):  # type: ignore[misc
     def _learn(self, rows: Rows, weight: Float[np.ndarray, " rows"], seed: int, before: Session | None) -> None:
         """Train on checked rows, and keep what came of it; `weight` is without those of classes."""
         training, validation = split(rows, self.validation_fraction, seed) if self.early_stopping else (rows, None)
-        result, session = self._train(training, validation, seed, before)
-        forest = self._settled(session.model, result.best_tree, session.encoder.transform(rows.X), rows)
+        trained = self._train(training, validation, seed, before)
+        result = trained.result
+        session, best_tree = self._chosen(trained, rows, seed)
+        forest = self._settled(session.model, best_tree, session.encoder.transform(rows.X), rows)
         self.history_, self.n_iter_, self.best_loss_ = result.history, result.epochs, result.best_loss
         self._session = replace(
             session, target=session.target.take(np.arange(0)), counted=rows.target.class_sums(weight)
@@ -164,7 +184,7 @@ class TreeEstimator(CallbackSupportMixin, ForestEstimator):  # type: ignore[misc
 
     def _train(
         self, training: Rows, validation: Rows | None, seed: int, before: Session | None
-    ) -> tuple[TrainingResult, Session]:
+    ) -> Trained:
         """Train a layer, new or from the fit before, and return how it went."""
         target = training.target
         if before is None:
@@ -187,6 +207,7 @@ class TreeEstimator(CallbackSupportMixin, ForestEstimator):  # type: ignore[misc
                 model = self._new_layer(x, training, encoder, seed, device)
                 base = self._base(target, training.weight)
             session = Session(encoder, model, target, base, structure_of(self.get_params(deep=False)))
+            start = copy.deepcopy(model).cpu()
             steps = -(-len(x) // batch)
             settings = self._settings(batch, steps, seed, validation is not None)
             held_out = None
@@ -213,7 +234,7 @@ class TreeEstimator(CallbackSupportMixin, ForestEstimator):  # type: ignore[misc
                 resume_from=self.resume_from,
             )
             model.cpu()
-        return result, session
+        return Trained(result, session, start, training, validation)
 
     def _new_encoder(self, target: Target, seed: int) -> TableEncoder:
         return TableEncoder(
@@ -239,7 +260,7 @@ class TreeEstimator(CallbackSupportMixin, ForestEstimator):  # type: ignore[misc
             forest = given_forest(self.init, encoder, rows, x, self.max_depth, self._combines)
             return self._given_layer(forest, options)
         if self.init == "greedy":
-            return self._greedy_layer(x, rows, seed, options)
+            return self._greedy_layer(x, rows, encoder, seed, options)
         if self.init != "random":
             remedy = "pass 'greedy', 'random', or a fitted tree model to start from"
             reject("init", self.init, "is not known", remedy)

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
 
 from hardwood._typing import Float
-from hardwood.estimators._base import TreeEstimator
+from hardwood.data import TableEncoder
+from hardwood.estimators._base import Trained, TreeEstimator
+from hardwood.estimators._device import count_threads
 from hardwood.estimators._kinds import TreeClassifier, TreeRegressor, constructor, keep_parameters
 from hardwood.estimators._rows import Rows
+from hardwood.estimators._session import Session
 from hardwood.estimators._start import greedy_trees, has_splits, refitted, side_by_side, with_leaves_of
+from hardwood.estimators._teacher import can_be_taught, lesson
 from hardwood.forest import Forest
 from hardwood.nn import HardTrees
 
 # The split logit of a node's greedy feature, the others having 0: enough to begin with, not too much to be left.
 _STRENGTH = 0.5
+# Training has to gain more on the held-out rows than so many times its standard error.
+_CERTAINTY = 1.0
 
 
 class _GradTree(TreeEstimator):
@@ -25,6 +32,8 @@ class _GradTree(TreeEstimator):
 
     n_restarts: int
     leaf_shrinkage: float
+    teacher: str | None
+    improvement_: float | None
 
     _rate_names: ClassVar[tuple[str, ...]] = ("split_logits_rate", "thresholds_rate", "leaf_values_rate")
     _default_rates: ClassVar[Mapping[str, tuple[float, ...]]] = {
@@ -45,15 +54,54 @@ class _GradTree(TreeEstimator):
         return HardTrees(*size, combine="none", init="glorot", **options)
 
     def _greedy_layer(
-        self, x: Float[np.ndarray, "rows features"], rows: Rows, seed: int, options: dict[str, Any]
+        self, x: Float[np.ndarray, "rows features"], rows: Rows, encoder: TableEncoder, seed: int, options: Any
     ) -> HardTrees:
-        forest = side_by_side(greedy_trees(x, rows, self.n_restarts, self.max_depth, seed))
+        taught = None
+        if self.teacher == "forest" and can_be_taught(rows):
+            jobs = count_threads(self.n_jobs, x.size * self.n_restarts)
+            taught = lesson(x, rows, encoder.cells_per_column, seed, jobs)
+        trees = greedy_trees(
+            x, rows, self.n_restarts, self.max_depth, seed, shrinkage=self.leaf_shrinkage, lesson=taught
+        )
+        forest = side_by_side(trees)
         if not has_splits(forest):
             return with_leaves_of(forest, self._random_layer(x.shape[1], rows, options))
         return self._given_layer(forest, options)
 
     def _given_layer(self, forest: Forest, options: dict[str, Any]) -> HardTrees:
         return HardTrees.from_forest(forest, depth=self.max_depth, strength=_STRENGTH, combine="none", **options)
+
+    def _chosen(self, trained: Trained, rows: Rows, seed: int) -> tuple[Session, int | None]:
+        """Return the trained tree if it beats the greedy one on held-out rows, and else a greedy one of all rows.
+
+        Rows are held out to judge training; a tree that gains nothing by it had better see them all.
+        """
+        session, best = trained.session, trained.result.best_tree
+        greedy = isinstance(self.init, str) and self.init == "greedy" and not self.warm_start
+        self.improvement_ = None
+        if trained.validation is None or not greedy or not rows.target.refits:
+            return session, best
+        x = session.encoder.transform(trained.training.X)
+
+        def held_out_losses(model: HardTrees, tree: int) -> np.ndarray:
+            forest = refitted(model.to_forest([tree]), x, trained.training, self.leaf_shrinkage)
+            return _losses(forest, session, trained.validation)
+
+        weight = trained.validation.weight / trained.validation.weight.sum()
+        starts = [held_out_losses(trained.start, tree) for tree in range(self.n_restarts)]
+        first = int(np.argmin([weight @ each for each in starts]))
+        gain = starts[first] - held_out_losses(session.model, best or 0)
+        self.improvement_ = float(weight @ gain)
+        chance = float(np.sqrt(weight**2 @ (gain - self.improvement_) ** 2))
+        self.chance_ = chance
+        if self.improvement_ > _CERTAINTY * chance:
+            return session, best
+        encoder = self._new_encoder(rows.target, seed)
+        y = rows.target.values if rows.target.codes is None else rows.target.codes
+        model = self._new_layer(
+            encoder.fit_transform(rows.X, y, rows.weight), rows, encoder, seed, torch.device("cpu")
+        )
+        return replace(session, encoder=encoder, model=model), first
 
     def _settled(self, model: HardTrees, best_tree: int | None, x: Any, rows: Rows | None) -> Forest:
         best = best_tree or 0
@@ -65,6 +113,17 @@ class _GradTree(TreeEstimator):
             # Training that goes on begins at the leaves as they are now.
             model.leaf_values[best] = torch.from_numpy(tree.leaf_values.copy()).to(model.leaf_values.dtype)
         return tree
+
+
+def _losses(forest: Forest, session: Session, rows: Rows) -> Float[np.ndarray, " rows"]:
+    """Return the loss of each row under a tree on encoded columns whose leaves hold raw outputs."""
+    raw = replace(forest, link="identity", classes=None).predict(session.encoder.transform(rows.X))
+    prediction = torch.from_numpy(raw.reshape(len(rows), -1))
+    target = session.target.loss.prepare(
+        rows.target.tensor(torch.device("cpu")), prediction.shape[1], prediction.dtype
+    )
+    losses: Float[np.ndarray, " rows"] = session.target.loss(prediction, target).numpy()
+    return losses
 
 
 class GradTreeClassifier(_GradTree, TreeClassifier):
@@ -145,6 +204,7 @@ class GradTreeClassifier(_GradTree, TreeClassifier):
         *,
         loss: Any = "cross_entropy",
         init: Any = "greedy",
+        teacher: str | None = "forest",
         n_restarts: int = 4,
         max_iter: int = 1000,
         batch_size: int | Literal["auto"] = "auto",
@@ -206,6 +266,7 @@ class GradTreeRegressor(_GradTree, TreeRegressor):
         *,
         loss: Any = "squared_error",
         init: Any = "greedy",
+        teacher: str | None = "forest",
         n_restarts: int = 4,
         max_iter: int = 1000,
         batch_size: int | Literal["auto"] = "auto",
