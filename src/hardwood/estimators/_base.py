@@ -6,7 +6,7 @@ import copy
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -40,8 +40,17 @@ class Trained:
     result: TrainingResult
     session: Session
     start: HardTrees
+    begun: bool  # not gone on with
     training: Rows
     validation: Rows | None
+
+
+class Chosen(NamedTuple):
+    """The layer that is the result; if its trees are restarts, which of them, and their validation losses."""
+
+    session: Session
+    best_tree: int | None
+    tree_losses: tuple[float, ...] | None
 
 
 class TreeEstimator(CallbackSupportMixin, ForestEstimator):  # type: ignore[misc]
@@ -124,9 +133,9 @@ class TreeEstimator(CallbackSupportMixin, ForestEstimator):  # type: ignore[misc
         """Whether the trees of a given model are combined, or are alternatives."""
         return True
 
-    def _chosen(self, trained: Trained, rows: Rows, seed: int) -> tuple[Session, int | None]:
+    def _chosen(self, trained: Trained, rows: Rows, seed: int) -> Chosen:
         """Return the layer that is the result, and which of its trees, if they are restarts."""
-        return trained.session, trained.result.best_tree
+        return Chosen(trained.session, trained.result.best_tree, trained.result.tree_losses)
 
     def _extra_settings(self) -> dict[str, Any]:
         """Return further entries of `TrainingSettings`."""
@@ -172,19 +181,18 @@ class TreeEstimator(CallbackSupportMixin, ForestEstimator):  # type: ignore[misc
         training, validation = split(rows, self.validation_fraction, seed) if self.early_stopping else (rows, None)
         trained = self._train(training, validation, seed, before)
         result = trained.result
-        session, best_tree = self._chosen(trained, rows, seed)
-        forest = self._settled(session.model, best_tree, session.encoder.transform(rows.X), rows)
+        chosen = self._chosen(trained, rows, seed)
+        session = chosen.session
+        forest = self._settled(session.model, chosen.best_tree, session.encoder.transform(rows.X), rows)
         self.history_, self.n_iter_, self.best_loss_ = result.history, result.epochs, result.best_loss
         self._session = replace(
             session, target=session.target.take(np.arange(0)), counted=rows.target.class_sums(weight)
         )
         self._online = None
-        self._running_losses = None if result.tree_losses is None else np.array(result.tree_losses)
+        self._running_losses = None if chosen.tree_losses is None else np.array(chosen.tree_losses)
         self._keep_forest(forest, session, rows)
 
-    def _train(
-        self, training: Rows, validation: Rows | None, seed: int, before: Session | None
-    ) -> Trained:
+    def _train(self, training: Rows, validation: Rows | None, seed: int, before: Session | None) -> Trained:
         """Train a layer, new or from the fit before, and return how it went."""
         target = training.target
         if before is None:
@@ -234,7 +242,7 @@ class TreeEstimator(CallbackSupportMixin, ForestEstimator):  # type: ignore[misc
                 resume_from=self.resume_from,
             )
             model.cpu()
-        return Trained(result, session, start, training, validation)
+        return Trained(result, session, start, before is None, training, validation)
 
     def _new_encoder(self, target: Target, seed: int) -> TableEncoder:
         return TableEncoder(

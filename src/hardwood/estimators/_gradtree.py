@@ -11,7 +11,7 @@ import torch
 
 from hardwood._typing import Float
 from hardwood.data import TableEncoder
-from hardwood.estimators._base import Trained, TreeEstimator
+from hardwood.estimators._base import Chosen, Trained, TreeEstimator
 from hardwood.estimators._device import count_threads
 from hardwood.estimators._kinds import TreeClassifier, TreeRegressor, constructor, keep_parameters
 from hardwood.estimators._rows import Rows
@@ -71,37 +71,34 @@ class _GradTree(TreeEstimator):
     def _given_layer(self, forest: Forest, options: dict[str, Any]) -> HardTrees:
         return HardTrees.from_forest(forest, depth=self.max_depth, strength=_STRENGTH, combine="none", **options)
 
-    def _chosen(self, trained: Trained, rows: Rows, seed: int) -> tuple[Session, int | None]:
+    def _chosen(self, trained: Trained, rows: Rows, seed: int) -> Chosen:
         """Return the trained tree if it beats the greedy one on held-out rows, and else a greedy one of all rows.
 
         Rows are held out to judge training; a tree that gains nothing by it had better see them all.
         """
-        session, best = trained.session, trained.result.best_tree
-        greedy = isinstance(self.init, str) and self.init == "greedy" and not self.warm_start
+        session, held_out, best = trained.session, trained.validation, super()._chosen(trained, rows, seed)
         self.improvement_ = None
-        if trained.validation is None or not greedy or not rows.target.refits:
-            return session, best
+        from_greedy = trained.begun and isinstance(self.init, str) and self.init == "greedy"
+        if held_out is None or not from_greedy or not rows.target.refits:
+            return best
         x = session.encoder.transform(trained.training.X)
 
-        def held_out_losses(model: HardTrees, tree: int) -> np.ndarray:
+        def held_out_losses(model: HardTrees, tree: int) -> Float[np.ndarray, " rows"]:
             forest = refitted(model.to_forest([tree]), x, trained.training, self.leaf_shrinkage)
-            return _losses(forest, session, trained.validation)
+            return _losses(forest, session, held_out)
 
-        weight = trained.validation.weight / trained.validation.weight.sum()
-        starts = [held_out_losses(trained.start, tree) for tree in range(self.n_restarts)]
-        first = int(np.argmin([weight @ each for each in starts]))
-        gain = starts[first] - held_out_losses(session.model, best or 0)
-        self.improvement_ = float(weight @ gain)
-        chance = float(np.sqrt(weight**2 @ (gain - self.improvement_) ** 2))
-        self.chance_ = chance
+        share = held_out.weight / held_out.weight.sum()
+        starts = np.stack([held_out_losses(trained.start, tree) for tree in range(self.n_restarts)])
+        first = int((starts @ share).argmin())
+        gain = starts[first] - held_out_losses(session.model, best.best_tree or 0)
+        self.improvement_ = float(share @ gain)
+        chance = float(np.sqrt(share**2 @ (gain - self.improvement_) ** 2))
         if self.improvement_ > _CERTAINTY * chance:
-            return session, best
+            return best
         encoder = self._new_encoder(rows.target, seed)
         y = rows.target.values if rows.target.codes is None else rows.target.codes
-        model = self._new_layer(
-            encoder.fit_transform(rows.X, y, rows.weight), rows, encoder, seed, torch.device("cpu")
-        )
-        return replace(session, encoder=encoder, model=model), first
+        model = self._new_layer(encoder.fit_transform(rows.X, y, rows.weight), rows, encoder, seed, torch.device("cpu"))
+        return Chosen(replace(session, encoder=encoder, model=model), first, tuple((starts @ share).tolist()))
 
     def _settled(self, model: HardTrees, best_tree: int | None, x: Any, rows: Rows | None) -> Forest:
         best = best_tree or 0
@@ -119,9 +116,7 @@ def _losses(forest: Forest, session: Session, rows: Rows) -> Float[np.ndarray, "
     """Return the loss of each row under a tree on encoded columns whose leaves hold raw outputs."""
     raw = replace(forest, link="identity", classes=None).predict(session.encoder.transform(rows.X))
     prediction = torch.from_numpy(raw.reshape(len(rows), -1))
-    target = session.target.loss.prepare(
-        rows.target.tensor(torch.device("cpu")), prediction.shape[1], prediction.dtype
-    )
+    target = session.target.loss.prepare(rows.target.tensor(torch.device("cpu")), prediction.shape[1], prediction.dtype)
     losses: Float[np.ndarray, " rows"] = session.target.loss(prediction, target).numpy()
     return losses
 
@@ -129,9 +124,10 @@ def _losses(forest: Forest, session: Session, rows: Rows) -> Float[np.ndarray, "
 class GradTreeClassifier(_GradTree, TreeClassifier):
     """One hard, axis-aligned decision tree whose splits and leaves are learned together by gradient descent.
 
-    Several trees are trained side by side, by default from greedy trees of different grain; the one with the lowest
-    loss on held-out rows is kept. Its leaves are then set by all rows, and drawn towards the nodes above them. The
-    result, `forest_`, splits on the columns of `X` in their own units.
+    Several trees are trained side by side, by default from greedy trees of different grain that a forest teaches; the
+    one with the lowest loss on held-out rows is kept. Training from greedy trees has to gain more on these rows than
+    chance would explain: otherwise the greedy tree is grown again on all rows, and is the result. Its leaves are then
+    set by all rows, and drawn towards the nodes above them. `forest_` splits on the columns of `X` in their own units.
 
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
@@ -145,6 +141,8 @@ class GradTreeClassifier(_GradTree, TreeClassifier):
             `(raw prediction, target, weight)` that returns one number for each row.
         init: "greedy", "random" (the papers' way), or a fitted tree or random forest of scikit-learn, XGBoost,
             LightGBM or hardwood: then all of it is trained on. Trees deeper than `max_depth` are cut there.
+        teacher: "forest": greedy trees grow on what a random forest says of the rows, and of made rows where there are
+            few, which follows fewer of the rows' accidents. None: on the targets themselves.
         n_restarts: trees that are trained side by side. A given `init` has as many as it has trees.
         max_iter: passes over the rows, at most.
         batch_size: rows of a step; "auto" takes 128 to 1024, growing with the table. A table that fits into one batch
@@ -195,6 +193,8 @@ class GradTreeClassifier(_GradTree, TreeClassifier):
         feature_importances_: how much the answer changes at splits on each column, along the training rows' paths.
         n_iter_: passes over the rows.
         best_loss_: the lowest validation loss.
+        improvement_: how much training from a greedy tree lowered the mean loss of the held-out rows, leaves being set
+            alike; None where there was nothing to compare.
     """
 
     @constructor

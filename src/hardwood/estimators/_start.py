@@ -61,8 +61,6 @@ def greedy_trees(
             answer: Any = target.codes
         else:
             model, answer = DecisionTreeRegressor(**options), target.signal if lesson is None else lesson.signal
-            if target.classes is not None and answer.shape[1] == 2:
-                answer = answer[:, 1]  # the other column says the same
         model.fit(seen[grown], answer[grown], sample_weight=weight[grown])
         forest = from_sklearn(model)
         means = leaf_means(forest, x, target.signal, rows.weight, shrinkage)

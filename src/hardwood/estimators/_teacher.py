@@ -49,12 +49,15 @@ def lesson(
     rng = np.random.default_rng(seed)
     made = _made_rows(x, rows.weight, widths, rng)
     signal = rows.target.signal
+    if rows.target.classes is not None and signal.shape[1] == 2:
+        signal = signal[:, 1:]  # the first column says the same
     answers, answers_made = np.zeros_like(signal), np.zeros((len(made), signal.shape[1]))
     fold = _folds(rows, rng)
     for number in range(_FOLDS):
         inside = fold != number
         forest = _forest(rows, seed + number, int(inside.sum()), n_jobs)
-        forest.fit(x[inside], signal[inside], sample_weight=rows.weight[inside])
+        answer = signal[inside] if signal.shape[1] > 1 else signal[inside, 0]
+        forest.fit(x[inside], answer, sample_weight=rows.weight[inside])
         if not inside.all():
             answers[~inside] = forest.predict(x[~inside]).reshape(-1, signal.shape[1])
         if len(made):
