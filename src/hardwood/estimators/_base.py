@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import replace
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -21,36 +21,16 @@ from hardwood.estimators._fitted import all_or_nothing
 from hardwood.estimators._parameters import check_parameters
 from hardwood.estimators._reading import ForestEstimator
 from hardwood.estimators._rows import Rows, checked, class_weights, draw_seed, merged, split
-from hardwood.estimators._session import Session, structure_of
+from hardwood.estimators._session import Chosen, Session, Trained, structure_of
 from hardwood.estimators._start import given_forest
 from hardwood.estimators._target import Target
 from hardwood.forest import LEAF, Forest
 from hardwood.nn import HardTrees
-from hardwood.train import Callback, OnlineTraining, TrainingResult, TrainingSettings, fit
+from hardwood.train import Callback, OnlineTraining, TrainingSettings, fit
 
 # An evaluation takes place after each epoch, but after no fewer and no more steps than these.
 _FEWEST_STEPS, _MOST_STEPS = 10, 50
 _IMPORTANCE_ROWS = 10_000
-
-
-@dataclass(frozen=True)
-class Trained:
-    """How a training went, what came of it, where it began, and on which rows."""
-
-    result: TrainingResult
-    session: Session
-    start: HardTrees
-    begun: bool  # not gone on with
-    training: Rows
-    validation: Rows | None
-
-
-class Chosen(NamedTuple):
-    """The layer that is the result; if its trees are restarts, which of them, and their validation losses."""
-
-    session: Session
-    best_tree: int | None
-    tree_losses: tuple[float, ...] | None
 
 
 class TreeEstimator(CallbackSupportMixin, ForestEstimator):  # type: ignore[misc]

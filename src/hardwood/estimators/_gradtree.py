@@ -11,11 +11,11 @@ import torch
 
 from hardwood._typing import Float
 from hardwood.data import TableEncoder
-from hardwood.estimators._base import Chosen, Trained, TreeEstimator
+from hardwood.estimators._base import TreeEstimator
 from hardwood.estimators._device import count_threads
 from hardwood.estimators._kinds import TreeClassifier, TreeRegressor, constructor, keep_parameters
 from hardwood.estimators._rows import Rows
-from hardwood.estimators._session import Session
+from hardwood.estimators._session import Chosen, Session, Trained
 from hardwood.estimators._start import greedy_trees, has_splits, refitted, side_by_side, with_leaves_of
 from hardwood.estimators._teacher import can_be_taught, lesson
 from hardwood.forest import Forest
