@@ -271,13 +271,3 @@ def test_a_tree_that_training_improves_is_kept(monkeypatch):
     trained = model._session.model.to_forest([int(np.argmin(model._running_losses))])
     raw = model._session.encoder.lower(trained).prune()
     assert {*raw.threshold[raw.left >= 0]} >= {*model.forest_.threshold[model.forest_.left >= 0]}
-
-
-@pytest.mark.parametrize("kind", GRADTREES)
-def test_a_taught_start_is_another(kind):
-    X, y = table(kind)
-    taught, plain = (tiny(kind, teacher=teacher, max_iter=1).fit(X, y) for teacher in ("forest", None))
-    assert taught.score(X, y) > 0.5
-    assert not np.array_equal(taught.forest_.threshold, plain.forest_.threshold)
-    with pytest.raises(InvalidArgumentError, match=r"teacher='elm': is not known; pass 'forest' or None"):
-        tiny(kind, teacher="elm").fit(X, y)

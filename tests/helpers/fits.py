@@ -20,7 +20,7 @@ GRANDES = [GrandeClassifier, GrandeRegressor]
 
 def tiny(kind: Any, **given: Any) -> Any:
     """Make an estimator of few, small trees and few epochs."""
-    size: dict[str, Any] = {"n_restarts": 2, "teacher": None} if kind in GRADTREES else {"n_estimators": 6}
+    size = {"n_restarts": 2} if kind in GRADTREES else {"n_estimators": 6}
     return kind(**{"max_depth": 3, "max_iter": 3, "random_state": 0, **size, **given})
 
 

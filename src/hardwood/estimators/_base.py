@@ -95,9 +95,7 @@ class TreeEstimator(CallbackSupportMixin, ForestEstimator):  # type: ignore[misc
         """Return a layer with random parameters."""
 
     @abstractmethod
-    def _greedy_layer(
-        self, x: Float[np.ndarray, "rows features"], rows: Rows, encoder: TableEncoder, seed: int, options: Any
-    ) -> HardTrees:
+    def _greedy_layer(self, x: Float[np.ndarray, "rows features"], rows: Rows, seed: int, options: Any) -> HardTrees:
         """Return a layer that starts at greedy trees."""
 
     @abstractmethod
@@ -248,7 +246,7 @@ class TreeEstimator(CallbackSupportMixin, ForestEstimator):  # type: ignore[misc
             forest = given_forest(self.init, encoder, rows, x, self.max_depth, self._combines)
             return self._given_layer(forest, options)
         if self.init == "greedy":
-            return self._greedy_layer(x, rows, encoder, seed, options)
+            return self._greedy_layer(x, rows, seed, options)
         if self.init != "random":
             remedy = "pass 'greedy', 'random', or a fitted tree model to start from"
             reject("init", self.init, "is not known", remedy)

@@ -10,14 +10,11 @@ import numpy as np
 import torch
 
 from hardwood._typing import Float
-from hardwood.data import TableEncoder
 from hardwood.estimators._base import TreeEstimator
-from hardwood.estimators._device import count_threads
 from hardwood.estimators._kinds import TreeClassifier, TreeRegressor, constructor, keep_parameters
 from hardwood.estimators._rows import Rows
 from hardwood.estimators._session import Chosen, Session, Trained
 from hardwood.estimators._start import greedy_trees, has_splits, refitted, side_by_side, with_leaves_of
-from hardwood.estimators._teacher import can_be_taught, lesson
 from hardwood.forest import Forest
 from hardwood.nn import HardTrees
 
@@ -32,7 +29,6 @@ class _GradTree(TreeEstimator):
 
     n_restarts: int
     leaf_shrinkage: float
-    teacher: str | None
     improvement_: float | None
 
     _rate_names: ClassVar[tuple[str, ...]] = ("split_logits_rate", "thresholds_rate", "leaf_values_rate")
@@ -54,16 +50,9 @@ class _GradTree(TreeEstimator):
         return HardTrees(*size, combine="none", init="glorot", **options)
 
     def _greedy_layer(
-        self, x: Float[np.ndarray, "rows features"], rows: Rows, encoder: TableEncoder, seed: int, options: Any
+        self, x: Float[np.ndarray, "rows features"], rows: Rows, seed: int, options: dict[str, Any]
     ) -> HardTrees:
-        taught = None
-        if self.teacher == "forest" and can_be_taught(rows):
-            jobs = count_threads(self.n_jobs, x.size * self.n_restarts)
-            taught = lesson(x, rows, encoder.cells_per_column, seed, jobs)
-        trees = greedy_trees(
-            x, rows, self.n_restarts, self.max_depth, seed, shrinkage=self.leaf_shrinkage, lesson=taught
-        )
-        forest = side_by_side(trees)
+        forest = side_by_side(greedy_trees(x, rows, self.n_restarts, self.max_depth, seed, self.leaf_shrinkage))
         if not has_splits(forest):
             return with_leaves_of(forest, self._random_layer(x.shape[1], rows, options))
         return self._given_layer(forest, options)
@@ -124,10 +113,10 @@ def _losses(forest: Forest, session: Session, rows: Rows) -> Float[np.ndarray, "
 class GradTreeClassifier(_GradTree, TreeClassifier):
     """One hard, axis-aligned decision tree whose splits and leaves are learned together by gradient descent.
 
-    Several trees are trained side by side, by default from greedy trees of different grain that a forest teaches; the
-    one with the lowest loss on held-out rows is kept. Training from greedy trees has to gain more on these rows than
-    chance would explain: otherwise the greedy tree is grown again on all rows, and is the result. Its leaves are then
-    set by all rows, and drawn towards the nodes above them. `forest_` splits on the columns of `X` in their own units.
+    Several trees are trained side by side, by default from greedy trees of different grain; the one with the lowest
+    loss on held-out rows is kept. Training from greedy trees has to gain more on these rows than chance would explain:
+    otherwise the greedy tree is grown again on all rows, and is the result. Its leaves are then set by all rows, and
+    drawn towards the nodes above them. `forest_` splits on the columns of `X` in their own units.
 
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
@@ -141,8 +130,6 @@ class GradTreeClassifier(_GradTree, TreeClassifier):
             `(raw prediction, target, weight)` that returns one number for each row.
         init: "greedy", "random" (the papers' way), or a fitted tree or random forest of scikit-learn, XGBoost,
             LightGBM or hardwood: then all of it is trained on. Trees deeper than `max_depth` are cut there.
-        teacher: "forest": greedy trees grow on what a random forest says of the rows, and of made rows where there are
-            few, which follows fewer of the rows' accidents. None: on the targets themselves.
         n_restarts: trees that are trained side by side. A given `init` has as many as it has trees.
         max_iter: passes over the rows, at most.
         batch_size: rows of a step; "auto" takes 128 to 1024, growing with the table. A table that fits into one batch
@@ -204,7 +191,6 @@ class GradTreeClassifier(_GradTree, TreeClassifier):
         *,
         loss: Any = "cross_entropy",
         init: Any = "greedy",
-        teacher: str | None = "forest",
         n_restarts: int = 4,
         max_iter: int = 1000,
         batch_size: int | Literal["auto"] = "auto",
@@ -266,7 +252,6 @@ class GradTreeRegressor(_GradTree, TreeRegressor):
         *,
         loss: Any = "squared_error",
         init: Any = "greedy",
-        teacher: str | None = "forest",
         n_restarts: int = 4,
         max_iter: int = 1000,
         batch_size: int | Literal["auto"] = "auto",

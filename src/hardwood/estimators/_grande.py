@@ -9,7 +9,6 @@ import numpy as np
 import torch
 
 from hardwood._typing import Float
-from hardwood.data import TableEncoder
 from hardwood.estimators._base import TreeEstimator
 from hardwood.estimators._device import count_threads
 from hardwood.estimators._kinds import TreeClassifier, TreeRegressor, constructor, keep_parameters
@@ -63,7 +62,7 @@ class _Grande(TreeEstimator):
         return HardTrees(*size, combine="softmax", init="normal", features_per_tree=chosen, **options)
 
     def _greedy_layer(
-        self, x: Float[np.ndarray, "rows features"], rows: Rows, encoder: TableEncoder, seed: int, options: Any
+        self, x: Float[np.ndarray, "rows features"], rows: Rows, seed: int, options: dict[str, Any]
     ) -> HardTrees:
         jobs = count_threads(self.n_jobs, x.size * self.n_estimators)
         forest = greedy_forest(x, rows, self.n_estimators, self.max_depth, seed, jobs)

@@ -152,8 +152,6 @@ def check_parameters(given: dict[str, Any]) -> None:
         reject("resume_from", given["resume_from"], "is no file", "pass one that checkpoint= wrote, or None")
     if not isinstance(given["loss"], str) and not callable(given["loss"]):
         reject("loss", given["loss"], "is neither a name nor a function", "leave it out for the default")
-    if given.get("teacher") not in (None, "forest"):
-        reject("teacher", given["teacher"], "is not known", "pass 'forest' or None")
     check_callbacks(given["callbacks"])
 
 

@@ -13,7 +13,6 @@ from hardwood.data import TableEncoder
 from hardwood.errors import InvalidArgumentError, reject
 from hardwood.estimators._rows import Rows
 from hardwood.estimators._target import Target
-from hardwood.estimators._teacher import Lesson
 from hardwood.forest import THRESHOLD, Forest
 from hardwood.forest._combine import apply_link
 from hardwood.forest._forest import Combine
@@ -27,19 +26,9 @@ _SMALLEST_LEAVES = (1, 5, 2, 10)
 
 
 def greedy_trees(
-    x: Float[np.ndarray, "rows features"],
-    rows: Rows,
-    n_trees: int,
-    depth: int,
-    seed: int,
-    *,
-    shrinkage: float = 0.0,
-    lesson: Lesson | None = None,
+    x: Float[np.ndarray, "rows features"], rows: Rows, n_trees: int, depth: int, seed: int, shrinkage: float = 0.0
 ) -> list[Forest]:
-    """Return greedy trees of different grain, the leaves having raw outputs, drawn towards the nodes above.
-
-    The trees grow on encoded rows, or on a `lesson` about them; the leaves say what the rows call for.
-    """
+    """Return greedy trees of different grain on encoded rows, the leaves having raw outputs, shrunken so strongly."""
     from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
     from hardwood.forest import from_sklearn
@@ -50,18 +39,18 @@ def greedy_trees(
     for number in range(n_trees):
         smallest = min(_SMALLEST_LEAVES[number % len(_SMALLEST_LEAVES)], max(1, len(rows) // 20))
         options: dict[str, Any] = {"max_depth": depth, "min_samples_leaf": smallest, "random_state": seed + number}
-        seen, weight = (x, rows.weight) if lesson is None else (lesson.x, lesson.weight)
+        weight = rows.weight
         if number >= len(_SMALLEST_LEAVES):
             options["max_features"] = 0.7
-            drawn = weight * rng.multinomial(len(seen), np.full(len(seen), 1 / len(seen)))
+            drawn = weight * rng.multinomial(len(x), np.full(len(x), 1 / len(x)))
             weight = drawn if (drawn > 0).any() else weight
         grown = weight > 0
-        if lesson is None and _greedy_classes(rows):
+        if _greedy_classes(rows):
             model: Any = DecisionTreeClassifier(**options)
             answer: Any = target.codes
         else:
-            model, answer = DecisionTreeRegressor(**options), target.signal if lesson is None else lesson.signal
-        model.fit(seen[grown], answer[grown], sample_weight=weight[grown])
+            model, answer = DecisionTreeRegressor(**options), target.signal
+        model.fit(x[grown], answer[grown], sample_weight=weight[grown])
         forest = from_sklearn(model)
         means = leaf_means(forest, x, target.signal, rows.weight, shrinkage)
         trees.append(_ready(forest, x, outputs_from_means(target, means, _overall(rows))))
