@@ -33,28 +33,6 @@ def test_the_output_is_that_of_the_operator():
     assert torch.equal(layer.leaf_index(x), expected.leaf_index)
 
 
-@pytest.mark.parametrize("sharpness", [0.25, 8.0])
-def test_sharpness_is_a_matter_of_gradients_alone(sharpness):
-    """They are those of columns and thresholds so many times as wide; the trees stay what they are."""
-    x = torch.randn(30, 4, generator=seeded())
-    x[::5, 1] = torch.nan
-    plain, sharp, wide = (
-        HardTrees(4, 2, n_trees=3, depth=3, generator=seeded(), sharpness=s) for s in (1.0, sharpness, 1.0)
-    )
-    x[3, 2] = plain.thresholds[0, 0, 2].detach()
-    assert torch.equal(sharp(x), plain(x))
-    with torch.no_grad():
-        wide.thresholds.mul_(sharpness)
-    for layer, rows in ((sharp, x), (wide, x * sharpness)):
-        layer(rows).square().sum().backward()
-    for name, parameter in sharp.named_parameters():
-        expected = dict(wide.named_parameters())[name].grad
-        torch.testing.assert_close(parameter.grad, expected * (sharpness if name == "thresholds" else 1))
-    assert (sharp.to_forest().predict(x.numpy()) == plain.to_forest().predict(x.numpy())).all()
-    with pytest.raises(InvalidArgumentError, match=r"sharpness=3: must be a power of 2"):
-        HardTrees(4, 2, sharpness=3)
-
-
 def test_tree_outputs_mix_to_the_output():
     layer = HardTrees(4, 2, n_trees=7, depth=3, generator=seeded())
     x = torch.randn(9, 4, generator=seeded())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
@@ -43,8 +42,6 @@ class HardTrees(nn.Module):
             training, a node splits on the entmax mixture of features at `temperature`. In eval mode a node splits on
             its strongest feature, whatever the selection.
         split: "sigmoid" (GradTree), "softsign" (GRANDE) or "entmoid": how the pull on a split falls with distance.
-        sharpness: how fast it falls: distances count so many times. A power of 2, so that no comparison is rounded. The
-            trees are the same whatever it is; with more, only rows near a threshold move it.
         learn_missing: learn where a missing value goes, at each node for each feature. Otherwise it goes left.
         features_per_tree: how many columns, drawn at random, each tree may split on; all by default.
         monotone: 1, -1 or 0 for every column: outputs never fall, or never rise, while a row moves along it from number
@@ -71,7 +68,6 @@ class HardTrees(nn.Module):
         combine: Combine | None = None,
         selection: LayerSelection = "entmax",
         split: Split = "sigmoid",
-        sharpness: float = 1.0,
         learn_missing: bool = True,
         features_per_tree: int | None = None,
         monotone: Sequence[int] | None = None,
@@ -96,8 +92,6 @@ class HardTrees(nn.Module):
                 reject(name, value, "is not known", "choose one of " + ", ".join(map(repr, allowed)))
         if not temperature > 0:
             reject("temperature", temperature, "must be above 0", "use 1.0, and lower it while training")
-        if not (sharpness > 0 and math.frexp(sharpness)[0] == 0.5):
-            reject("sharpness", sharpness, "must be a power of 2", "use 1, 2, 4, 8 and so on")
         chosen = n_features if features_per_tree is None else features_per_tree
         if not 1 <= chosen <= n_features:
             reject("features_per_tree", chosen, f"must be 1 to {n_features}", "leave it out to use all features")
@@ -107,7 +101,7 @@ class HardTrees(nn.Module):
 
         self.n_features, self.n_outputs, self.n_trees, self.depth = n_features, n_outputs, n_trees, depth
         self.combine, self.selection, self.split = combine, selection, split
-        self.temperature, self.sharpness = temperature, sharpness
+        self.temperature = temperature
         self.monotone = None if monotone is None else tuple(int(each) for each in monotone)
         self._generator = generator
         nodes, leaves = 2**depth - 1, 2**depth
@@ -156,13 +150,10 @@ class HardTrees(nn.Module):
             if self.training:
                 logits, softened = logits / self.temperature, True
         values, weights = self._leaves(logits)
-        thresholds: Tensor = self.thresholds
-        if self.sharpness != 1:
-            x, thresholds = x * self.sharpness, thresholds * self.sharpness
         return hard_trees(
             x,
             logits,
-            thresholds,
+            self.thresholds,
             values,
             leaf_weights=weights,
             missing_logits=self.missing_logits,
