@@ -21,7 +21,7 @@ from hardwood.nn import HardTrees
 # The split logit of a node's greedy feature, the others having 0: enough to begin with, not too much to be left.
 _STRENGTH = 0.5
 # Training has to gain more on the held-out rows than so many times its standard error.
-_CERTAINTY = 1.0
+_CERTAINTY = 2.0
 
 
 class _GradTree(TreeEstimator):
