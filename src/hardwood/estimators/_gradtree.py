@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Literal
@@ -29,6 +30,7 @@ class _GradTree(TreeEstimator):
 
     n_restarts: int
     leaf_shrinkage: float
+    tol: float
     improvement_: float | None
 
     _rate_names: ClassVar[tuple[str, ...]] = ("split_logits_rate", "thresholds_rate", "leaf_values_rate")
@@ -77,9 +79,9 @@ class _GradTree(TreeEstimator):
             return _losses(forest, session, held_out)
 
         share = held_out.weight / held_out.weight.sum()
-        starts = np.stack([held_out_losses(trained.start, tree) for tree in range(self.n_restarts)])
-        first = int((starts @ share).argmin())
-        gain = starts[first] - held_out_losses(session.model, best.best_tree or 0)
+        # The tree of the finest grain comes first; on tables of few rows the others are too coarse for rare classes.
+        start = held_out_losses(trained.start, 0)
+        gain = start - held_out_losses(session.model, best.best_tree or 0)
         self.improvement_ = float(share @ gain)
         chance = float(np.sqrt(share**2 @ (gain - self.improvement_) ** 2))
         if self.improvement_ > _CERTAINTY * chance:
@@ -87,7 +89,11 @@ class _GradTree(TreeEstimator):
         encoder = self._new_encoder(rows.target, seed)
         y = rows.target.values if rows.target.codes is None else rows.target.codes
         model = self._new_layer(encoder.fit_transform(rows.X, y, rows.weight), rows, encoder, seed, torch.device("cpu"))
-        return Chosen(replace(session, encoder=encoder, model=model), first, tuple((starts @ share).tolist()))
+        others = [math.inf] * (self.n_restarts - 1)
+        return Chosen(replace(session, encoder=encoder, model=model), 0, (float(share @ start), *others))
+
+    def _extra_settings(self) -> dict[str, Any]:
+        return {"tolerance": self.tol}
 
     def _settled(self, model: HardTrees, best_tree: int | None, x: Any, rows: Rows | None) -> Forest:
         best = best_tree or 0
@@ -144,6 +150,7 @@ class GradTreeClassifier(_GradTree, TreeClassifier):
         early_stopping: hold rows out, keep the parameters with the lowest loss on them, and stop when it has not
             fallen for `n_iter_no_change` evaluations. Otherwise the last parameters of all `max_iter` passes are kept.
         validation_fraction: share of rows that are held out.
+        tol: what the loss has to fall by, over these evaluations, for training to go on.
         n_iter_no_change: evaluations to wait. There is one after each pass, but after no fewer than 10 steps and no
             more than 50.
         max_seconds: stop after this time, at the next evaluation.
@@ -204,6 +211,7 @@ class GradTreeClassifier(_GradTree, TreeClassifier):
         early_stopping: bool = True,
         validation_fraction: float = 0.2,
         n_iter_no_change: int = 25,
+        tol: float = 1e-4,
         max_seconds: float | None = None,
         selection: str = "entmax",
         split: str = "sigmoid",
@@ -265,6 +273,7 @@ class GradTreeRegressor(_GradTree, TreeRegressor):
         early_stopping: bool = True,
         validation_fraction: float = 0.2,
         n_iter_no_change: int = 25,
+        tol: float = 1e-4,
         max_seconds: float | None = None,
         selection: str = "entmax",
         split: str = "sigmoid",
