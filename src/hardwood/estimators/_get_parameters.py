@@ -24,7 +24,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "fast": {
         "constant": _FAST,
         "linear": {**_FAST, "polish": False},
-        "scaling": "standard",
+        "scaling": "whiten",
         "depths": (1, 2, 3, 4, 5, 6, 8, 10, 12),
         "depth_patience": 2,
     },
@@ -61,7 +61,7 @@ _OF_PRESET: dict[str, _Whole | _Number | _Choice | _Flag] = {
     "polish": _Flag(),
     "polish_epochs": _Whole(1),
     "polish_min_steps": _Whole(1),
-    "scaling": _Choice(("standard", "range")),
+    "scaling": _Choice(("standard", "range", "whiten")),
 }
 _OR_AUTO: dict[str, _Whole | _Number] = {
     "max_depth": _Whole(1, MAX_DEPTH),

@@ -10,6 +10,7 @@ import torch
 
 from hardwood._numba import run_chunks
 from hardwood._typing import Float
+from hardwood.oblique._batched_descent import BatchedDescent
 from hardwood.oblique._leaves import settle
 from hardwood.oblique._run import Arrays, Run
 from hardwood.oblique._settings import GetSettings
@@ -120,7 +121,8 @@ def descend(
         return kept["losses"].copy()
     run.begin(problems.trees)
     seed = [settings.random_state, zlib.crc32(key.encode())]
-    descent = Descent(problems, task, settings, scale, seed, keep_zeros)
+    kind = Descent if settings.device == "cpu" else BatchedDescent
+    descent = kind(problems, task, settings, scale, seed, keep_zeros)
     begun = run.recall(key + "~")
     if begun is not None:
         descent.load(begun)

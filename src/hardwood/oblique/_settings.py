@@ -32,6 +32,7 @@ class GetSettings:
         polish_epochs, polish_min_steps: as `epochs` and `min_steps`, for subtrees.
         leaf_shrinkage: strength with which linear leaves are drawn to the nodes above them while trees are compared.
         random_state: seed of starts, factors and shuffles.
+        device: "cpu", or that of a GPU, on which no path is skipped: where steps are taken.
     """
 
     relaxation: Relaxation = "sigmoid"
@@ -51,6 +52,7 @@ class GetSettings:
     polish_min_steps: int = 1
     leaf_shrinkage: float = 0.0
     random_state: int = 0
+    device: str = "cpu"
 
     def __post_init__(self) -> None:
         if self.relaxation not in RELAXATIONS:
