@@ -42,7 +42,8 @@ class GetRegressor(GetEstimator, NumberPredictor):
         learning_rate: Adam's rate, which falls to 0 along a cosine for each factor.
         skip: paths that a row takes with less than this weight are left out of a step.
         l1: penalty on the split weights of scaled columns; "auto" chooses on held-out rows.
-        polish: train every subtree again on its own rows, and keep what improves. By default with constant leaves only.
+        polish: train every subtree again on its own rows, level by level, and keep what improves. By default with
+            constant leaves only. "auto" stops after the level that held-out rows like best.
         polish_epochs, polish_min_steps: passes over the rows of a subtree for each factor, and steps, at least.
         min_weight: remove split weights smaller than this share of their split's largest (on scaled columns), and train
             the others once more. A split that is left with one weight becomes a plain threshold.
@@ -69,7 +70,7 @@ class GetRegressor(GetEstimator, NumberPredictor):
         forest_: the tree, a `Forest` on the columns of `columns_`: draw it, prune it, save it.
         columns_: the expanded columns; `columns_.to_raw(X)` is what `forest_` takes. They are those of `X` where it has
             neither categories nor missing cells.
-        depth_, l1_, leaf_shrinkage_: what was used.
+        depth_, l1_, leaf_shrinkage_, polish_levels_: what was used.
         history_: hard losses, stage by stage, with `to_frame()` and `plot()`.
         feature_importances_: how much the answer changes at splits on each column, along the training rows' paths.
         n_iter_: epochs in all.
@@ -96,7 +97,7 @@ class GetRegressor(GetEstimator, NumberPredictor):
         learning_rate: float | None = None,
         skip: float | None = None,
         l1: float | str = 0.0,
-        polish: bool | None = None,
+        polish: bool | str | None = None,
         polish_epochs: int | None = None,
         polish_min_steps: int | None = None,
         min_weight: float = 0.0,
@@ -165,7 +166,7 @@ class GetClassifier(GetEstimator, ClassPredictor):
         learning_rate: float | None = None,
         skip: float | None = None,
         l1: float | str = 0.0,
-        polish: bool | None = None,
+        polish: bool | str | None = None,
         polish_epochs: int | None = None,
         polish_min_steps: int | None = None,
         min_weight: float = 0.0,

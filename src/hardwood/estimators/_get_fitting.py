@@ -46,7 +46,7 @@ class GetEstimator(ForestEstimator):
     learning_rate: float | None
     skip: float | None
     l1: float | str
-    polish: bool | None
+    polish: bool | str | None
     polish_epochs: int | None
     polish_min_steps: int | None
     min_weight: float
@@ -68,6 +68,7 @@ class GetEstimator(ForestEstimator):
     # What `fit` leaves behind.
     columns_: ExpandedColumns
     depth_: int
+    polish_levels_: int
     l1_: float
     leaf_shrinkage_: float
     history_: Any
@@ -110,7 +111,7 @@ class GetEstimator(ForestEstimator):
         given = {**PRESETS[self.preset][self._leaf], "random_state": seed}
         for name in (each.name for each in fields(GetSettings)):
             value = getattr(self, name, None)
-            if name not in ("l1", "leaf_shrinkage", "random_state") and value is not None:
+            if name not in ("l1", "leaf_shrinkage", "random_state", "device") and value not in (None, "auto"):
                 given[name] = value
         if self.scale_factors is not None:
             given["scale_factors"] = tuple((float(low), float(high)) for low, high in self.scale_factors)
@@ -149,6 +150,7 @@ class GetEstimator(ForestEstimator):
         self.columns_ = columns
         self.history_, self.n_iter_, self.best_loss_ = None, 0, None
         self.depth_, self.l1_, self.leaf_shrinkage_ = 0, settings.l1, settings.leaf_shrinkage
+        self.polish_levels_ = 0
         if len(scaler.columns) == 0 or len(x) < 2 or (signal == signal[0]).all():
             self._keep(None, columns.to_raw(rows.X), rows)
             return
@@ -185,7 +187,8 @@ class GetEstimator(ForestEstimator):
         from hardwood.data import split_rows
         from hardwood.oblique import choose, search, sparsify
 
-        automatic = "auto" in (self.max_depth, self.l1, self.leaf_shrinkage)
+        early_stop = self.polish == "auto" and settings.polish
+        automatic = early_stop or "auto" in (self.max_depth, self.l1, self.leaf_shrinkage)
         depth = 1 if self.max_depth == "auto" else int(self.max_depth)
         chosen = None
         shrinkages = _SHRINKAGES[self._leaf]
@@ -205,11 +208,13 @@ class GetEstimator(ForestEstimator):
                     penalties=_PENALTIES if self.l1 == "auto" else (settings.l1,),
                     shrinkages=shrinkages,
                     patience=PRESETS[self.preset]["depth_patience"],
+                    early_stop=early_stop,
                 )
                 depth = chosen.depth
-                settings = replace(settings, l1=chosen.l1)
+                settings = replace(settings, l1=chosen.l1, polish_levels=chosen.polish_levels)
                 self.leaf_shrinkage_, self.best_loss_ = chosen.shrinkage, chosen.loss
         self.depth_, self.l1_ = depth, settings.l1
+        self.polish_levels_ = min(depth, settings.polish_levels) if settings.polish else 0
         if chosen is not None and run.stopped is not None:
             return chosen.tree
         tree, _ = search(task, depth, self._leaf, settings, run, "final")

@@ -58,7 +58,6 @@ _OF_PRESET: dict[str, _Whole | _Number | _Choice | _Flag] = {
     "batch_size": _Whole(1),
     "learning_rate": _Number(0, open_below=True, example=0.01),
     "skip": _Number(0, 0.5, open_above=True, example=0.001),
-    "polish": _Flag(),
     "polish_epochs": _Whole(1),
     "polish_min_steps": _Whole(1),
     "scaling": _Choice(("standard", "range", "whiten")),
@@ -84,6 +83,9 @@ def check_parameters(given: dict[str, Any]) -> None:
                 reject(name, given[name], "is not known", f"pass {name}='auto' or a number")
         else:
             bound.check(name, given[name])
+    polish = given["polish"]
+    if not (polish is None or isinstance(polish, bool) or (isinstance(polish, str) and polish == "auto")):
+        reject("polish", polish, "is not known", "pass True, False, 'auto', or None for the preset's")
     _check_factors(given["scale_factors"])
     if given["n_greedy"] is not None and given["n_starts"] is not None and given["n_greedy"] > given["n_starts"]:
         reject(

@@ -40,7 +40,7 @@ class Descent:
         else:
             self._parameters.append(trees.leaf_coef.detach().numpy())
         self._moments = [np.zeros_like(each) for each in self._parameters for _ in range(2)]
-        self._order = np.concatenate([np.arange(count) for count in np.diff(problems.row_start)]).astype(np.int64)
+        self._order = np.arange(len(problems.rows))
         self._random = np.random.default_rng(seed).integers(1, 2**63 - 1, len(problems)).astype(np.uint64)
         self._steps = np.zeros(len(problems), np.int64)
         self._scale = scale.astype(np.float32)

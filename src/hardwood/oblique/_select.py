@@ -1,4 +1,4 @@
-"""Depth, penalty and shrinkage by validation: what held-out rows like best."""
+"""Depth, penalty, shrinkage and levels of polish by validation: what held-out rows like best."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hardwood.nn import ObliqueTrees
 from hardwood.nn._oblique_trees import Leaf
 from hardwood.oblique._leaves import leaf_means, linear_nodes, losses_of
 from hardwood.oblique._run import Run
-from hardwood.oblique._search import search
+from hardwood.oblique._search import load_arrays, search
 from hardwood.oblique._settings import GetSettings
 from hardwood.oblique._task import Task
 
@@ -24,22 +24,24 @@ class Choice:
     depth: int
     l1: float
     shrinkage: float
+    polish_levels: int
     loss: float
     tree: ObliqueTrees
 
 
 def choose(
     training: Task, validation: Task, leaf: Leaf, settings: GetSettings, run: Run, *, depths: Sequence[int],
-    penalties: Sequence[float], shrinkages: Sequence[float], patience: int,
+    penalties: Sequence[float], shrinkages: Sequence[float], patience: int, early_stop: bool = False,
 ) -> Choice:  # fmt: skip
     """Search at rising depths and with each penalty at the best depth; each tree is judged with every shrinkage.
 
-    Depths end after `patience` of them in a row have not lowered the loss on held-out rows.
+    With `early_stop` it is judged before polish and after each level of it, too. Depths end after `patience` of them
+    in a row have not lowered the loss on held-out rows.
     """
     best: Choice | None = None
     waited = 0
     for depth in depths:
-        found = _judge(training, validation, leaf, settings, run, depth, penalties[0], shrinkages)
+        found = _judge(training, validation, leaf, settings, run, depth, penalties[0], shrinkages, early_stop)
         if best is None or found.loss < best.loss:
             best, waited = found, 0
         else:
@@ -50,21 +52,42 @@ def choose(
     for l1 in penalties[1:]:
         if run.is_over():
             break
-        found = _judge(training, validation, leaf, settings, run, best.depth, l1, shrinkages)
+        found = _judge(training, validation, leaf, settings, run, best.depth, l1, shrinkages, early_stop)
         best = found if found.loss < best.loss else best
     return best
 
 
 def _judge(
     training: Task, validation: Task, leaf: Leaf, settings: GetSettings, run: Run, depth: int, l1: float,
-    shrinkages: Sequence[float],
+    shrinkages: Sequence[float], early_stop: bool,
 ) -> Choice:  # fmt: skip
     key = f"depth {depth}, l1 {l1:g}"
-    tree, _ = search(training, depth, leaf, replace(settings, l1=l1), run, key)
-    losses = np.array([validation_loss(tree, training, validation, each) for each in shrinkages])
+    kept = run.recall(key)
+    if kept is not None:
+        tree = ObliqueTrees(training.x.shape[1], training.y.shape[1], 1, depth, leaf=leaf)
+        load_arrays(tree, kept)
+        return Choice(depth, l1, float(kept["shrinkage"]), int(kept["levels"]), float(kept["loss"]), tree)
+    states: list[tuple[ObliqueTrees, np.ndarray]] = []
+
+    def watch(tree: ObliqueTrees) -> None:
+        losses = np.array([validation_loss(tree, training, validation, each) for each in shrinkages])
+        states.append((tree.take([0]), losses))
+
+    tree, _ = search(
+        training, depth, leaf, replace(settings, l1=l1), run, f"{key}/search", watch if early_stop else None
+    )
+    if not early_stop:
+        watch(tree)
+    level = int(np.argmin([losses.min() for _, losses in states]))
+    tree, losses = states[level]
     lowest = int(losses.argmin())
     run.record(f"{key}/judged", losses, settings.scale_factors[-1][1], float(losses[lowest]))
-    return Choice(depth, l1, shrinkages[lowest], float(losses[lowest]), tree)
+    levels = level if early_stop else settings.polish_levels
+    if not run.is_over():
+        arrays = {name: parameter.detach().numpy() for name, parameter in tree.named_parameters()}
+        found = {"shrinkage": shrinkages[lowest], "levels": levels, "loss": losses[lowest]}
+        run.note(key, {**arrays, **{name: np.array(value) for name, value in found.items()}})
+    return Choice(depth, l1, shrinkages[lowest], levels, float(losses[lowest]), tree)
 
 
 def validation_loss(tree: ObliqueTrees, training: Task, validation: Task, shrinkage: float) -> float:
