@@ -29,7 +29,7 @@ def task(rows: int = 90, loss: Any = "squared_error") -> Task:
 def subtrees_of(given: Task, leaf: Any, depth: int = 3) -> Problems:
     """Three trees with different rows, of different numbers."""
     trees = draw_starts(given, depth, 3, 0, leaf, [1])
-    parts = [np.arange(len(given.x)), np.arange(5, 40), np.array([3, 80, 7])]
+    parts = [np.arange(len(given.x)), np.arange(5, 40), np.arange(30, 50)]
     return Problems(trees, np.concatenate(parts), np.concatenate([[0], np.cumsum([len(part) for part in parts])]))
 
 
@@ -41,12 +41,14 @@ def subtrees_of(given: Task, leaf: Any, depth: int = 3) -> Problems:
 def test_without_batches_it_is_the_other_descent(device: str, relaxation: Any, leaf: Any, loss: Any):
     given = task(loss=loss)
     settings = GetSettings(relaxation=relaxation, epochs=12, restarts=2, l1=1e-3, learning_rate=0.02, device=device)
-    scale = np.array([2.0, 5.0, 9.0])
+    scale = np.array([1.0, 2.0, 3.0])
     found = []
     for kind in (Descent, BatchedDescent):
         problems = subtrees_of(given, leaf)
         with torch.no_grad():
             problems.trees.split_weights[:, :, 1] = 0.0
+            # Equal leaves give splits gradients of 0 but for rounding, which Adam would blow up.
+            problems.trees.leaf_values += torch.linspace(-1, 1, 8)[:, None] * torch.arange(1, given.y.shape[1] + 1)
         descent: Any = kind(problems, given, settings, scale, [0], keep_zeros=True)
         while descent.progress < 1:
             descent.advance()
@@ -73,7 +75,7 @@ def test_an_epoch_takes_every_row_once(device: str):
         for first, last in zip(problems.row_start, problems.row_start[1:], strict=False):
             assert sorted(order[first:last]) == list(range(first, last))
     assert (orders[0][:90] != orders[6][:90]).any() and (orders[0][:90] == orders[5][:90]).all()
-    assert (orders[0][90:125] != orders[3][90:125]).any() and (orders[0][125:] == orders[11][125:]).all()
+    assert (orders[0][90:125] != orders[3][90:125]).any() and (orders[0][125:] != orders[2][125:]).any()
 
 
 @pytest.mark.parametrize("device", DEVICES)

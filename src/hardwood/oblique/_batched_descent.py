@@ -155,7 +155,7 @@ class BatchedDescent:
             "sums": self._sums,
             "generator": self._generator.get_state(),
         }
-        return {name: each.cpu().numpy().copy() for name, each in named.items()} | {"taken": np.array(self._taken)}
+        return {name: each.cpu().numpy().copy() for name, each in named.items()} | {"taken": np.array([self._taken])}
 
     def load(self, arrays: Arrays) -> None:
         """Go on from such arrays."""
@@ -165,7 +165,7 @@ class BatchedDescent:
         self._order.copy_(torch.from_numpy(arrays["order"]))
         self._sums.copy_(torch.from_numpy(arrays["sums"]))
         self._generator.set_state(torch.from_numpy(arrays["generator"].copy()))
-        self._taken = int(arrays["taken"])
+        self._taken = int(arrays["taken"][0])
         self._step.fill_(self._taken)
 
 
