@@ -49,6 +49,9 @@ class GetRegressor(GetEstimator, NumberPredictor):
             the others once more. A split that is left with one weight becomes a plain threshold.
         leaf_shrinkage: how strongly a leaf is drawn to the nodes above it: the weight of rows at which a step down the
             tree counts half. "auto" chooses on held-out rows.
+        teacher: "ensemble": learn a mixture of the targets and of what many trees say of rows that they have not seen:
+            a random forest, and bagged trees with linear leaves. Held-out rows choose the share of these from 0, 0.5
+            and 1. It is of use for noisy targets. The result is one tree all the same.
         scaling: the columns that splits are trained on: "standard", "range" (to [0, 1]) or "whiten": standard and
             uncorrelated. By default "whiten", but "standard" with `l1` or `min_weight`, which want columns apart.
         validation_fraction: share of rows that are held out where something is "auto".
@@ -70,7 +73,7 @@ class GetRegressor(GetEstimator, NumberPredictor):
         forest_: the tree, a `Forest` on the columns of `columns_`: draw it, prune it, save it.
         columns_: the expanded columns; `columns_.to_raw(X)` is what `forest_` takes. They are those of `X` where it has
             neither categories nor missing cells.
-        depth_, l1_, leaf_shrinkage_, polish_levels_: what was used.
+        depth_, l1_, leaf_shrinkage_, polish_levels_, teacher_share_: what was used.
         history_: hard losses, stage by stage, with `to_frame()` and `plot()`.
         feature_importances_: how much the answer changes at splits on each column, along the training rows' paths.
         n_iter_: epochs in all.
@@ -102,6 +105,7 @@ class GetRegressor(GetEstimator, NumberPredictor):
         polish_min_steps: int | None = None,
         min_weight: float = 0.0,
         leaf_shrinkage: float | str = "auto",
+        teacher: str | None = None,
         scaling: str | None = None,
         validation_fraction: float = 1 / 3,
         max_seconds: float | None = None,
@@ -171,6 +175,7 @@ class GetClassifier(GetEstimator, ClassPredictor):
         polish_min_steps: int | None = None,
         min_weight: float = 0.0,
         leaf_shrinkage: float | str = "auto",
+        teacher: str | None = None,
         scaling: str | None = None,
         validation_fraction: float = 1 / 3,
         max_seconds: float | None = None,

@@ -10,11 +10,12 @@ import numpy as np
 import torch
 from sklearn.utils.validation import validate_data
 
-from hardwood._typing import Float, Shaped
+from hardwood._typing import Float, Int, Shaped
 from hardwood.data import ExpandedColumns, learn_expanded, take_rows
 from hardwood.estimators._device import choose_device, count_threads, threads
 from hardwood.estimators._fitted import all_or_nothing
 from hardwood.estimators._get_parameters import PRESETS, check_parameters, depths_of
+from hardwood.estimators._get_teacher import TEACHER_SHARES, lessons
 from hardwood.estimators._reading import ForestEstimator
 from hardwood.estimators._rows import Rows, checked, class_weights, draw_seed, merged
 from hardwood.estimators._target import Target
@@ -51,6 +52,7 @@ class GetEstimator(ForestEstimator):
     polish_min_steps: int | None
     min_weight: float
     leaf_shrinkage: float | str
+    teacher: str | None
     scaling: str | None
     validation_fraction: float
     max_seconds: float | None
@@ -69,6 +71,7 @@ class GetEstimator(ForestEstimator):
     columns_: ExpandedColumns
     depth_: int
     polish_levels_: int
+    teacher_share_: float
     l1_: float
     leaf_shrinkage_: float
     history_: Any
@@ -150,9 +153,9 @@ class GetEstimator(ForestEstimator):
         self.columns_ = columns
         self.history_, self.n_iter_, self.best_loss_ = None, 0, None
         self.depth_, self.l1_, self.leaf_shrinkage_ = 0, settings.l1, settings.leaf_shrinkage
-        self.polish_levels_ = 0
+        self.polish_levels_, self.teacher_share_ = 0, 0.0
         if len(scaler.columns) == 0 or len(x) < 2 or (signal == signal[0]).all():
-            self._keep(None, columns.to_raw(rows.X), rows)
+            self._keep(None, columns.to_raw(rows.X), rows, signal)
             return
         task = Task.of(scaler(x), signal, rows.weight, _leaf_loss(target))
         # A deep tree, of which every row of a step sees every node, is worth a GPU.
@@ -172,23 +175,39 @@ class GetEstimator(ForestEstimator):
                 resume_from=self.resume_from,
                 identity=identity,
             )
+
+            told: dict[bool, Any] = {}
+
+            def teach(share: float, some: Int[np.ndarray, " some"] | None) -> Task:
+                """Return the task of some rows, or all, with such a share of the teacher's answers in their targets."""
+                own = task if some is None else task.take(some)
+                if share == 0:
+                    return own
+                if (some is None) not in told:
+                    key = "teacher of all" if some is None else "teacher"
+                    part = x if some is None else x[some]
+                    told[some is None] = lessons(own, part, settings, run, key, torch.get_num_threads())
+                return Task.of(own.x, (1 - share) * own.y + share * told[some is None], own.weight, own.leaf_loss)
+
             try:
-                tree = self._search(task, rows, settings, run, seed)
+                tree, lesson = self._search(task, teach, rows, settings, run, seed)
             finally:
                 run.close()
             run.write()
         self.history_, self.n_iter_ = run.history, run.epochs
         raw = columns.to_raw(rows.X)
-        self._keep(lower(tree, scaler, raw, rows.weight), raw, rows)
+        taught = signal if self.teacher_share_ == 0 else lesson.y.astype(np.float64)
+        self._keep(lower(tree, scaler, raw, rows.weight), raw, rows, taught)
         _tell_interrupted(run)
 
-    def _search(self, task: Any, rows: Rows, settings: Any, run: Any, seed: int) -> Any:
-        """Return the tree, after depth, penalty and shrinkage are chosen on held-out rows where they are "auto"."""
+    def _search(self, task: Any, teach: Callable[..., Any], rows: Rows, settings: Any, run: Any, seed: int) -> Any:
+        """Return the tree and its lesson, after what is "auto" was chosen on held-out rows."""
         from hardwood.data import split_rows
         from hardwood.oblique import choose, search, sparsify
 
         early_stop = self.polish == "auto" and settings.polish
-        automatic = early_stop or "auto" in (self.max_depth, self.l1, self.leaf_shrinkage)
+        shares = (0.0,) if self.teacher is None else TEACHER_SHARES
+        automatic = early_stop or len(shares) > 1 or "auto" in (self.max_depth, self.l1, self.leaf_shrinkage)
         depth = 1 if self.max_depth == "auto" else int(self.max_depth)
         chosen = None
         shrinkages = _SHRINKAGES[self._leaf]
@@ -198,31 +217,42 @@ class GetEstimator(ForestEstimator):
             training, held_out = split_rows(len(task.x), self.validation_fraction, seed, rows.labels)
             if len(held_out) and (task.y[training] != task.y[training[0]]).any():
                 depths = depths_of(self.max_depth, self.preset, len(training))
-                chosen = choose(
-                    task.take(training),
-                    task.take(held_out),
-                    self._leaf,
-                    settings,
-                    run,
-                    depths=depths,
-                    penalties=_PENALTIES if self.l1 == "auto" else (settings.l1,),
-                    shrinkages=shrinkages,
-                    patience=PRESETS[self.preset]["depth_patience"],
-                    early_stop=early_stop,
-                )
+                for share in shares:
+                    found = choose(
+                        teach(share, training),
+                        task.take(held_out),
+                        self._leaf,
+                        settings,
+                        run,
+                        depths=depths,
+                        penalties=_PENALTIES if self.l1 == "auto" else (settings.l1,),
+                        shrinkages=shrinkages,
+                        patience=PRESETS[self.preset]["depth_patience"],
+                        early_stop=early_stop,
+                        name=f"teacher {share:g}, " if share > 0 else "",
+                    )
+                    if chosen is None or found.loss < chosen.loss:
+                        chosen, self.teacher_share_ = found, share
+                    if run.stopped is not None:
+                        break
+                assert chosen is not None
                 depth = chosen.depth
                 settings = replace(settings, l1=chosen.l1, polish_levels=chosen.polish_levels)
                 self.leaf_shrinkage_, self.best_loss_ = chosen.shrinkage, chosen.loss
         self.depth_, self.l1_ = depth, settings.l1
         self.polish_levels_ = min(depth, settings.polish_levels) if settings.polish else 0
+        lesson = teach(self.teacher_share_, None)
         if chosen is not None and run.stopped is not None:
-            return chosen.tree
-        tree, _ = search(task, depth, self._leaf, settings, run, "final")
+            return chosen.tree, lesson
+        tree, _ = search(lesson, depth, self._leaf, settings, run, "final")
         if self.min_weight > 0:
-            sparsify(tree, task, self.min_weight, settings, run, "final")
-        return tree
+            sparsify(tree, lesson, self.min_weight, settings, run, "final")
+        return tree, lesson
 
-    def _keep(self, forest: Forest | None, raw: Float[np.ndarray, "rows expanded"], rows: Rows) -> None:
+    def _keep(
+        self, forest: Forest | None, raw: Float[np.ndarray, "rows expanded"], rows: Rows,
+        signal: Float[np.ndarray, "rows signals"],
+    ) -> None:  # fmt: skip
         """Set the leaves from all rows, where the forest sends them, and keep it; None is a single leaf."""
         from hardwood.explain import importances
         from hardwood.forest._leaf_means import leaf_means
@@ -232,9 +262,9 @@ class GetEstimator(ForestEstimator):
         if forest is None:
             forest = single_leaf(np.zeros(target.n_outputs), raw.shape[1])
         if self._leaf == "linear" and forest.n_leaves > 0 and forest.depth > 0:
-            forest = with_linear_leaves(forest, raw, target.signal, rows.weight, self.leaf_shrinkage_)
+            forest = with_linear_leaves(forest, raw, signal, rows.weight, self.leaf_shrinkage_)
         else:
-            means = leaf_means(forest, raw, target.signal, rows.weight, self.leaf_shrinkage_)
+            means = leaf_means(forest, raw, signal, rows.weight, self.leaf_shrinkage_)
             forest = replace(forest, leaf_values=target.outputs_of(means))
         coef = forest.leaf_coef
         forest = replace(

@@ -83,6 +83,8 @@ def check_parameters(given: dict[str, Any]) -> None:
                 reject(name, given[name], "is not known", f"pass {name}='auto' or a number")
         else:
             bound.check(name, given[name])
+    if given["teacher"] is not None:
+        _Choice(("ensemble",)).check("teacher", given["teacher"])
     polish = given["polish"]
     if not (polish is None or isinstance(polish, bool) or (isinstance(polish, str) and polish == "auto")):
         reject("polish", polish, "is not known", "pass True, False, 'auto', or None for the preset's")

@@ -32,16 +32,17 @@ class Choice:
 def choose(
     training: Task, validation: Task, leaf: Leaf, settings: GetSettings, run: Run, *, depths: Sequence[int],
     penalties: Sequence[float], shrinkages: Sequence[float], patience: int, early_stop: bool = False,
+    name: str = "",
 ) -> Choice:  # fmt: skip
     """Search at rising depths and with each penalty at the best depth; each tree is judged with every shrinkage.
 
     With `early_stop` it is judged before polish and after each level of it, too. Depths end after `patience` of them
-    in a row have not lowered the loss on held-out rows.
+    in a row have not lowered the loss on held-out rows. `name` tells this choice from others of the same run.
     """
     best: Choice | None = None
     waited = 0
     for depth in depths:
-        found = _judge(training, validation, leaf, settings, run, depth, penalties[0], shrinkages, early_stop)
+        found = _judge(training, validation, leaf, settings, run, depth, penalties[0], shrinkages, early_stop, name)
         if best is None or found.loss < best.loss:
             best, waited = found, 0
         else:
@@ -52,16 +53,16 @@ def choose(
     for l1 in penalties[1:]:
         if run.is_over():
             break
-        found = _judge(training, validation, leaf, settings, run, best.depth, l1, shrinkages, early_stop)
+        found = _judge(training, validation, leaf, settings, run, best.depth, l1, shrinkages, early_stop, name)
         best = found if found.loss < best.loss else best
     return best
 
 
 def _judge(
     training: Task, validation: Task, leaf: Leaf, settings: GetSettings, run: Run, depth: int, l1: float,
-    shrinkages: Sequence[float], early_stop: bool,
+    shrinkages: Sequence[float], early_stop: bool, name: str,
 ) -> Choice:  # fmt: skip
-    key = f"depth {depth}, l1 {l1:g}"
+    key = f"{name}depth {depth}, l1 {l1:g}"
     kept = run.recall(key)
     if kept is not None:
         tree = ObliqueTrees(training.x.shape[1], training.y.shape[1], 1, depth, leaf=leaf)
