@@ -206,7 +206,9 @@ def test_the_paper_s_preset_is_the_paper_s():
         ({"scale_factors": [(9, 2)]}, "scale_factors"), ({"skip": 0.9}, "skip"), ({"l1": -1}, "l1"),
         ({"min_weight": 1.0}, "min_weight"), ({"leaf_shrinkage": "some"}, "leaf_shrinkage"),
         ({"scaling": "log"}, "scaling"), ({"teacher": "me"}, "teacher"), ({"polish": "much"}, "polish"),
-        ({"device": "tpu"}, "device"), ({"callbacks": 3}, "callbacks"), ({"resume_from": "nowhere"}, "resume_from"),
+        ({"device": "tpu"}, "device"),
+        ({"validation_splits": 0}, "validation_splits"),
+        ({"callbacks": 3}, "callbacks"), ({"resume_from": "nowhere"}, "resume_from"),
     ],
 )  # fmt: skip
 def test_bad_parameters(given: dict[str, Any], name: str):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any, Literal
@@ -29,6 +30,8 @@ _SHRINKAGES: dict[str, tuple[float, ...]] = {
 }
 _PENALTIES = (0.0, 1e-5, 1e-4, 1e-3)
 _IMPORTANCE_ROWS = 10_000
+# Tables of fewer rows are split several times where something is "auto": one held-out part says little.
+_FEW_ROWS, _FEW_SPLITS = 4_000, 3
 
 
 class GetEstimator(ForestEstimator):
@@ -55,6 +58,7 @@ class GetEstimator(ForestEstimator):
     teacher: str | None
     scaling: str | None
     validation_fraction: float
+    validation_splits: int | None
     max_seconds: float | None
     categorical_features: Any
     one_hot_max_size: int
@@ -176,18 +180,18 @@ class GetEstimator(ForestEstimator):
                 identity=identity,
             )
 
-            told: dict[bool, Any] = {}
+            told: dict[bytes, Any] = {}
 
             def teach(share: float, some: Int[np.ndarray, " some"] | None) -> Task:
                 """Return the task of some rows, or all, with such a share of the teacher's answers in their targets."""
                 own = task if some is None else task.take(some)
                 if share == 0:
                     return own
-                if (some is None) not in told:
-                    key = "teacher of all" if some is None else "teacher"
+                key = b"" if some is None else some.tobytes()
+                if key not in told:
                     part = x if some is None else x[some]
-                    told[some is None] = lessons(own, part, settings, run, key, torch.get_num_threads())
-                return Task.of(own.x, (1 - share) * own.y + share * told[some is None], own.weight, own.leaf_loss)
+                    told[key] = lessons(own, part, settings, run, f"teacher {zlib.crc32(key)}", torch.get_num_threads())
+                return Task.of(own.x, (1 - share) * own.y + share * told[key], own.weight, own.leaf_loss)
 
             try:
                 tree, lesson = self._search(task, teach, rows, settings, run, seed)
@@ -214,28 +218,32 @@ class GetEstimator(ForestEstimator):
         if not isinstance(self.leaf_shrinkage, str):
             shrinkages = (self.leaf_shrinkage,)
         if automatic:
-            training, held_out = split_rows(len(task.x), self.validation_fraction, seed, rows.labels)
-            if len(held_out) and (task.y[training] != task.y[training[0]]).any():
-                depths = depths_of(self.max_depth, self.preset, len(training))
-                for share in shares:
-                    found = choose(
-                        teach(share, training),
-                        task.take(held_out),
-                        self._leaf,
-                        settings,
-                        run,
-                        depths=depths,
-                        penalties=_PENALTIES if self.l1 == "auto" else (settings.l1,),
-                        shrinkages=shrinkages,
-                        patience=PRESETS[self.preset]["depth_patience"],
-                        early_stop=early_stop,
-                        name=f"teacher {share:g}, " if share > 0 else "",
-                    )
-                    if chosen is None or found.loss < chosen.loss:
-                        chosen, self.teacher_share_ = found, share
-                    if run.stopped is not None:
-                        break
-                assert chosen is not None
+            count = self.validation_splits
+            count = (_FEW_SPLITS if len(task.x) < _FEW_ROWS else 1) if count is None else count
+            splits = [split_rows(len(task.x), self.validation_fraction, seed + k, rows.labels) for k in range(count)]
+            usable = [
+                (training, held_out)
+                for training, held_out in splits
+                if len(held_out) and (task.y[training] != task.y[training[0]]).any()
+            ]
+            for share in shares if usable else ():
+                found = choose(
+                    [(teach(share, training), task.take(held_out)) for training, held_out in usable],
+                    self._leaf,
+                    settings,
+                    run,
+                    depths=depths_of(self.max_depth, self.preset, len(usable[0][0])),
+                    penalties=_PENALTIES if self.l1 == "auto" else (settings.l1,),
+                    shrinkages=shrinkages,
+                    patience=PRESETS[self.preset]["depth_patience"],
+                    early_stop=early_stop,
+                    name=f"teacher {share:g}, " if share > 0 else "",
+                )
+                if chosen is None or found.loss < chosen.loss:
+                    chosen, self.teacher_share_ = found, share
+                if run.stopped is not None:
+                    break
+            if chosen is not None:
                 depth = chosen.depth
                 settings = replace(settings, l1=chosen.l1, polish_levels=chosen.polish_levels)
                 self.leaf_shrinkage_, self.best_loss_ = chosen.shrinkage, chosen.loss

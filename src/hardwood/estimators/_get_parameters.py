@@ -60,6 +60,7 @@ _OF_PRESET: dict[str, _Whole | _Number | _Choice | _Flag] = {
     "skip": _Number(0, 0.5, open_above=True, example=0.001),
     "polish_epochs": _Whole(1),
     "polish_min_steps": _Whole(1),
+    "validation_splits": _Whole(1),
     "scaling": _Choice(("standard", "range", "whiten")),
 }
 _OR_AUTO: dict[str, _Whole | _Number] = {
