@@ -5,7 +5,7 @@
 
 Rows are split 75/25 by seed, as in the paper's appendix H.1. The first methods are the paper's: "factor 1" and
 "factor 100" train at one factor (for as many epochs as all others together), "iterative" at rising ones, "polished"
-with Algorithm 2 after that. "whitened" is "polished" on uncorrelated columns, "softmin" that on the ReLU+Argmin
+with Algorithm 2 after that. "balanced" is "polished" on balanced columns, "softmin" that on the ReLU+Argmin
 relaxation. "ours" are the defaults (without shrinkage), and what follows are ways to keep a deep tree from overfitting:
 an L1 penalty, polish stopped early, leaves drawn to the nodes above, each chosen on held-out rows, and a teacher.
 Finished cells stand in the file and are not run again.
@@ -52,14 +52,14 @@ METHODS: dict[str, dict[str, Any] | None] = {
     "factor 100": {**_PAPER, **_TWICE, "scale_factors": ((100, 100),)},
     "iterative": {**_PAPER, "polish": False},
     "polished": {**_PAPER, "polish": True},
-    "whitened": {**_PAPER, "polish": True, "scaling": "whiten"},
-    "softmin": {**_PAPER, "polish": True, "scaling": "whiten", "relaxation": "softmin"},
-    "ours": {"leaf_shrinkage": 0.0},
-    "ours, L1": {"leaf_shrinkage": 0.0, "l1": "auto"},
-    "ours, early stop": {"leaf_shrinkage": 0.0, "polish": "auto"},
-    "ours, shrunken": {},
-    "ours, all three": {"l1": "auto", "polish": "auto"},
-    "ours, taught": {"teacher": "ensemble"},
+    "balanced": {**_PAPER, "polish": True, "scaling": "balance"},
+    "softmin": {**_PAPER, "polish": True, "scaling": "balance", "relaxation": "softmin"},
+    "ours": {"polish": True, "leaf_shrinkage": 0.0},
+    "ours, L1": {"polish": True, "leaf_shrinkage": 0.0, "l1": "auto"},
+    "ours, early stop": {"polish": "auto", "leaf_shrinkage": 0.0},
+    "ours, shrunken": {"polish": True, "leaf_shrinkage": "auto"},
+    "ours, all three": {"polish": "auto", "leaf_shrinkage": "auto", "l1": "auto"},
+    "ours, taught": {"polish": "auto", "leaf_shrinkage": "auto", "teacher": "ensemble"},
 }
 
 
@@ -104,8 +104,8 @@ def run(given: argparse.Namespace) -> None:
     cells = [
         (entry, method, depth, seed)
         for seed in range(given.seeds)
-        for depth in given.depths
         for entry in entries
+        for depth in given.depths
         for method in given.methods
         if (entry.name, method, str(depth), str(seed)) not in known
     ]

@@ -49,3 +49,27 @@ def test_losses_and_gradients_are_those_of_the_formulas(
     torch.testing.assert_close(got[0], wanted.detach(), rtol=1e-4, atol=1e-5)
     for mine, other in zip(got[1], gradients, strict=True):
         torch.testing.assert_close(mine, other, rtol=1e-3, atol=1e-4)
+
+
+def test_no_tensor_is_larger_than_a_level_of_some_rows(monkeypatch: pytest.MonkeyPatch):
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Largest(TorchDispatchMode):
+        numbers = 0
+
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            out = function(*args, **(kwargs or {}))
+            for each in out if isinstance(out, (tuple, list)) else (out,):
+                if isinstance(each, torch.Tensor):
+                    self.numbers = max(self.numbers, each.numel())
+            return out
+
+    trees, rows, depth = 2, 1000, 6
+    monkeypatch.setattr(_batched_oblique, "_MOST", 64 * trees * 2**depth)  # 64 rows at a time
+    parameters = [torch.randn(trees, 63, 3), torch.randn(trees, 63), torch.randn(trees, 64, 1)]
+    with Largest() as largest:
+        _batched_oblique.batched_gradients(
+            torch.randn(trees, rows, 3), torch.rand(trees, rows, 1), torch.ones(trees, rows), parameters,
+            torch.ones(trees), "sigmoid", "squared_error",
+        )  # fmt: skip
+    assert trees * 2**depth * 60 < largest.numbers <= trees * 2**depth * 64

@@ -42,8 +42,9 @@ class GetRegressor(GetEstimator, NumberPredictor):
         learning_rate: Adam's rate, which falls to 0 along a cosine for each factor.
         skip: paths that a row takes with less than this weight are left out of a step.
         l1: penalty on the split weights of scaled columns; "auto" chooses on held-out rows.
-        polish: train every subtree again on its own rows, level by level, and keep what improves. By default with
-            constant leaves only. "auto" stops after the level that held-out rows like best.
+        polish: train every subtree again on its own rows, level by level, and keep what improves. "auto" stops after
+            the level that held-out rows like best. By default with constant leaves only, and as "auto" if something
+            else is chosen on held-out rows as well.
         polish_epochs, polish_min_steps: passes over the rows of a subtree for each factor, and steps, at least.
         min_weight: remove split weights smaller than this share of their split's largest (on scaled columns), and train
             the others once more. A split that is left with one weight becomes a plain threshold.
@@ -52,11 +53,11 @@ class GetRegressor(GetEstimator, NumberPredictor):
         teacher: "ensemble": learn a mixture of the targets and of what many trees say of rows that they have not seen:
             a random forest, and bagged trees with linear leaves. Held-out rows choose the share of these from 0, 0.5
             and 1. It is of use for noisy targets. The result is one tree all the same.
-        scaling: the columns that splits are trained on: "standard", "range" (to [0, 1]) or "whiten": standard and
-            uncorrelated. By default "whiten", but "standard" with `l1` or `min_weight`, which want columns apart.
+        scaling: the columns that splits are trained on: "standard", "range" (to [0, 1]) or "balance": standard and less
+            correlated. By default "balance", but "standard" with `l1` or `min_weight`, which want columns apart.
         validation_fraction: share of rows that are held out where something is "auto".
         validation_splits: how often rows are held out, each time others; mean losses are compared. None: three times in
-            tables of fewer than 4,000 rows, else once.
+            tables of fewer than 3,000 rows, else once.
         max_seconds: end the search after this time with the best tree so far.
         categorical_features: "from_dtype": columns of text or of a category type. A list of names or positions, or a
             mask, adds others. None: there are none.

@@ -30,8 +30,10 @@ _SHRINKAGES: dict[str, tuple[float, ...]] = {
 }
 _PENALTIES = (0.0, 1e-5, 1e-4, 1e-3)
 _IMPORTANCE_ROWS = 10_000
+# How many times less work a step needs to be worth a GPU than one whose kernels are launched one by one.
+_LAUNCHED_TOGETHER = 25
 # Tables of fewer rows are split several times where something is "auto": one held-out part says little.
-_FEW_ROWS, _FEW_SPLITS = 4_000, 3
+_FEW_ROWS, _FEW_SPLITS = 3_000, 3
 
 
 class GetEstimator(ForestEstimator):
@@ -134,7 +136,7 @@ class GetEstimator(ForestEstimator):
             return self.scaling
         usual = PRESETS[self.preset]["scaling"]
         # Penalties and small weights are those of columns only as long as they are not mixed.
-        return "standard" if usual == "whiten" and (self.l1 != 0 or self.min_weight > 0) else usual
+        return "standard" if usual == "balance" and (self.l1 != 0 or self.min_weight > 0) else usual
 
     def _learn(self, rows: Rows, seed: int) -> None:
         from hardwood.oblique import Run, Task
@@ -162,9 +164,9 @@ class GetEstimator(ForestEstimator):
             self._keep(None, columns.to_raw(rows.X), rows, signal)
             return
         task = Task.of(scaler(x), signal, rows.weight, _leaf_loss(target))
-        # A deep tree, of which every row of a step sees every node, is worth a GPU.
-        deepest = max(depths_of(self.max_depth, self.preset, len(x)))
-        step = min(settings.batch_size, len(x)) * settings.n_starts * 2**deepest
+        # On a GPU every row of a step sees every node, in kernels that are launched together.
+        deepest = max(depths_of(self.max_depth, self.preset, self._leaf, len(x)))
+        step = min(settings.batch_size, len(x)) * settings.n_starts * 2**deepest * _LAUNCHED_TOGETHER
         settings = replace(settings, device=str(choose_device(self.device, step)))
         # A thread trains one start, or some of the subtrees, for a while: an epoch has to be worth it.
         work = len(x) * settings.n_starts * task.x.shape[1] * 10
@@ -209,9 +211,10 @@ class GetEstimator(ForestEstimator):
         from hardwood.data import split_rows
         from hardwood.oblique import choose, search, sparsify
 
-        early_stop = self.polish == "auto" and settings.polish
         shares = (0.0,) if self.teacher is None else TEACHER_SHARES
-        automatic = early_stop or len(shares) > 1 or "auto" in (self.max_depth, self.l1, self.leaf_shrinkage)
+        automatic = len(shares) > 1 or "auto" in (self.max_depth, self.l1, self.leaf_shrinkage, self.polish)
+        unsaid = PRESETS[self.preset]["early_stop"] if self.polish is None else False
+        early_stop = settings.polish and automatic and (unsaid or self.polish == "auto")
         depth = 1 if self.max_depth == "auto" else int(self.max_depth)
         chosen = None
         shrinkages = _SHRINKAGES[self._leaf]
@@ -232,10 +235,10 @@ class GetEstimator(ForestEstimator):
                     self._leaf,
                     settings,
                     run,
-                    depths=depths_of(self.max_depth, self.preset, len(usable[0][0])),
+                    depths=depths_of(self.max_depth, self.preset, self._leaf, len(usable[0][0])),
                     penalties=_PENALTIES if self.l1 == "auto" else (settings.l1,),
                     shrinkages=shrinkages,
-                    patience=PRESETS[self.preset]["depth_patience"],
+                    patience=PRESETS[self.preset]["depth_patience"][self._leaf],
                     early_stop=early_stop,
                     name=f"teacher {share:g}, " if share > 0 else "",
                 )

@@ -16,13 +16,15 @@ from hardwood.nn import ObliqueTrees
 from hardwood.nn._oblique_trees import oblique_forest
 from hardwood.oblique._leaves import linear_nodes
 
-Scaling = Literal["standard", "range", "whiten"]
+Scaling = Literal["standard", "range", "balance"]
 # "standard" columns get this deviation, so that most of their rows lie within a range of about 1, as in "range".
 _DEVIATION = 0.25
 # Columns that vary by less than this part of their size are constant but for rounding.
 _LEAST = 1e-12
-# Directions along which standardised columns vary less than this are not stretched any further by "whiten".
+# "balance" takes directions along which standardised columns vary less than this for ones that vary so much.
 _LEAST_VARIANCE = 1e-4
+# The variance of a direction to this power divides it: 1/2 would make all directions equal, noise as well as signal.
+_POWER = 0.25
 
 
 @dataclass(frozen=True)
@@ -39,11 +41,11 @@ class Scaler:
     def learn(cls, x: Float[np.ndarray, "rows features"], weight: Float[np.ndarray, " rows"], how: Scaling) -> Scaler:
         """Learn from rows: "standard" brings columns to one deviation, "range" to the numbers from 0 to 1.
 
-        "whiten" also makes them uncorrelated, each as near as can be to the column it stands for: a step of training
-        then moves a split as much along a direction in which rows differ little as along one in which they differ much.
+        "balance" then goes half of the way to uncorrelated columns, each of which stays near the one it stands for:
+        where columns say almost the same, training sees the directions in which they differ.
         """
-        if how not in ("standard", "range", "whiten"):
-            reject("scaling", how, "is not known", "choose 'standard', 'range' or 'whiten'")
+        if how not in ("standard", "range", "balance"):
+            reject("scaling", how, "is not known", "choose 'standard', 'range' or 'balance'")
         counted = x[weight > 0]
         low, high = counted.min(axis=0), counted.max(axis=0)
         size = np.maximum(np.abs(low), np.abs(high))
@@ -58,11 +60,11 @@ class Scaler:
         varies = (high > low) & (spread > _LEAST * size) & (spread > 1e-150)
         used = np.flatnonzero(varies)
         scaler = cls(used, centre[used], spread[used], x.shape[1])
-        if how == "whiten" and len(used) > 1:
+        if how == "balance" and len(used) > 1:
             standard = scaler._columns(x) / _DEVIATION
             correlation = (standard * (weight / weight.sum())[:, None]).T @ standard
             variances, directions = np.linalg.eigh(correlation)
-            mixing = directions / np.sqrt(np.maximum(variances, _LEAST_VARIANCE)) @ directions.T
+            mixing = directions * np.maximum(variances, _LEAST_VARIANCE) ** -_POWER @ directions.T
             scaler = replace(scaler, mixing=mixing)
         return scaler
 
