@@ -229,13 +229,15 @@ class GetEstimator(ForestEstimator):
                 for training, held_out in splits
                 if len(held_out) and (task.y[training] != task.y[training[0]]).any()
             ]
+            depths = depths_of(self.max_depth, self.preset, self._leaf, len(usable[0][0])) if usable else ()
             for share in shares if usable else ():
                 found = choose(
                     [(teach(share, training), task.take(held_out)) for training, held_out in usable],
                     self._leaf,
                     settings,
                     run,
-                    depths=depths_of(self.max_depth, self.preset, self._leaf, len(usable[0][0])),
+                    # A teacher's lesson is less noisy, so it bears deeper trees.
+                    depths=[each for each in depths if chosen is None or each >= chosen.depth],
                     penalties=_PENALTIES if self.l1 == "auto" else (settings.l1,),
                     shrinkages=shrinkages,
                     patience=PRESETS[self.preset]["depth_patience"][self._leaf],
