@@ -120,7 +120,8 @@ class GetEstimator(ForestEstimator):
         given = {**PRESETS[self.preset][self._leaf], "random_state": seed}
         for name in (each.name for each in fields(GetSettings)):
             value = getattr(self, name, None)
-            if name not in ("l1", "leaf_shrinkage", "random_state", "device") and value not in (None, "auto"):
+            unsaid = value is None or (isinstance(value, str) and value == "auto")
+            if name not in ("l1", "leaf_shrinkage", "random_state", "device") and not unsaid:
                 given[name] = value
         if self.scale_factors is not None:
             given["scale_factors"] = tuple((float(low), float(high)) for low, high in self.scale_factors)
@@ -171,7 +172,7 @@ class GetEstimator(ForestEstimator):
         # A thread trains one start, or some of the subtrees, for a while: an epoch has to be worth it.
         work = len(x) * settings.n_starts * task.x.shape[1] * 10
         tensors = [torch.from_numpy(each) for each in (task.x, task.y, task.weight)]
-        identity = self._identity(seed, fingerprint(*tensors))
+        identity = self._identity(seed, fingerprint(*tensors), settings.device)
         with threads(count_threads(self.n_jobs, work)):
             run = Run(
                 callbacks=self.callbacks or (),
@@ -295,11 +296,12 @@ class GetEstimator(ForestEstimator):
         source = np.array(self.columns_.source)
         self.feature_importances_ = np.bincount(source, found, minlength=len(self.columns_.columns))
 
-    def _identity(self, seed: int, rows: str) -> dict[str, Any]:
+    def _identity(self, seed: int, rows: str, device: str) -> dict[str, Any]:
         """Return what must be the same when a search is resumed."""
         free = {"checkpoint", "resume_from", "max_seconds", "callbacks", "verbose", "n_jobs", "random_state", "prune"}
+        free |= {"device"}
         fixed = {name: repr(value) for name, value in self.get_params(deep=False).items() if name not in free}
-        return {**fixed, "seed": seed, "rows": rows}
+        return {**fixed, "seed": seed, "rows": rows, "device": device}
 
 
 def _leaf_loss(target: Target) -> Any:
