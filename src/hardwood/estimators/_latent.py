@@ -60,6 +60,7 @@ class LatentTreeClassifier(ClassAnswers, LatentTreeEstimator):
             mask, adds others. None: there are none.
         one_hot_max_size: columns of up to so many categories are one-hot encoded, others by the targets.
         class_weight: None, "balanced", "sqrt_balanced" (its square root), or a dict from label to weight.
+        device: "auto", "cpu", "cuda" or "cuda:1", to train on. "auto" takes a GPU where a step is large enough to gain.
         n_jobs: threads; None takes all that torch may use where a step is large enough, else one.
         random_state: an integer for the same result every time.
         checkpoint: a file to which the state of training is written from time to time.
@@ -108,6 +109,7 @@ class LatentTreeClassifier(ClassAnswers, LatentTreeEstimator):
         categorical_features: Any = "from_dtype",
         one_hot_max_size: int = 10,
         class_weight: Any = None,
+        device: Any = "auto",
         n_jobs: int | None = None,
         random_state: Any = None,
         checkpoint: Any = None,
@@ -184,6 +186,7 @@ class LatentTreeRegressor(NumberAnswers, LatentTreeEstimator):
         numeric: str = "quantile",
         categorical_features: Any = "from_dtype",
         one_hot_max_size: int = 10,
+        device: Any = "auto",
         n_jobs: int | None = None,
         random_state: Any = None,
         checkpoint: Any = None,

@@ -48,8 +48,8 @@ class LatentTreeClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             is not linear. By default it reads the tree alone.
         predictor, split_function, n_hidden, hidden_size, dropout, max_iter, batch_size, learning_rate, optimizer,
             weight_decay, schedule, plateau_patience, plateau_factor, early_stopping, validation_fraction,
-            n_iter_no_change, max_seconds, n_jobs, random_state, checkpoint, resume_from, callbacks, verbose: as in
-            `LatentTreeClassifier`.
+            n_iter_no_change, max_seconds, device, n_jobs, random_state, checkpoint, resume_from, callbacks, verbose:
+            as in `LatentTreeClassifier`.
         numeric, categorical_features: how columns are encoded, targets among them; categories are one-hot.
 
     Attributes:
@@ -97,6 +97,7 @@ class LatentTreeClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         max_seconds: float | None = None,
         numeric: str = "standard",
         categorical_features: Any = "from_dtype",
+        device: Any = "auto",
         n_jobs: int | None = None,
         random_state: Any = None,
         checkpoint: Any = None,

@@ -11,7 +11,7 @@ import torch
 
 from hardwood._typing import Float, Shaped
 from hardwood.data import TableEncoder
-from hardwood.estimators._device import count_threads, threads
+from hardwood.estimators._device import choose_device, count_threads, threads
 from hardwood.nn import FrozenLatentTree, LatentModel
 from hardwood.train import Callback, Loss, TrainingResult, TrainingSettings, TrainingState, fit
 
@@ -55,9 +55,10 @@ class Lesson:
     target: Shaped[torch.Tensor, "rows ..."]
     weight: Float[np.ndarray, " rows"]
 
-    def tensors(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def tensors(self, device: torch.device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return all three as the training loop reads them."""
-        return torch.from_numpy(self.x).float(), self.target, torch.from_numpy(self.weight).float()
+        x, weight = torch.from_numpy(self.x).float(), torch.from_numpy(self.weight).float()
+        return x.to(device), self.target.to(device), weight.to(device)
 
 
 @dataclass
@@ -102,7 +103,7 @@ def learn(
     callbacks: Sequence[Callback] = (),
 ) -> Learned:  # fmt: skip
     """Train a model as an estimator's parameters say."""
-    x, target, weight = training.tensors()
+    x, target, weight = training.tensors(torch.device("cpu"))
     generator = torch.Generator().manual_seed(seed)
     mlp = {name: parameters[name] for name in ("n_hidden", "hidden_size", "dropout")}
     model = LatentModel(
@@ -132,16 +133,18 @@ def learn(
     }
     active = ActiveNodes()
     work = min(batch, len(x)) * (x.shape[1] + 8) * 2 ** (parameters["max_depth"] + 1)
+    device = choose_device(parameters["device"], work)
     with threads(count_threads(parameters["n_jobs"], work)):
-        model.start_at(x, base, parameters.get("init", "random"))
+        model.start_at(x, base, parameters.get("init", "random")).to(device)
         result = fit(
-            model, x, target, loss=loss, settings=TrainingSettings(**settings), sample_weight=weight,
-            validation=None if held_out is None else held_out.tensors(), verbose=parameters["verbose"],
-            callbacks=[active, *callbacks], checkpoint=parameters["checkpoint"], resume_from=parameters["resume_from"],
+            model, x.to(device), target.to(device), loss=loss, settings=TrainingSettings(**settings),
+            sample_weight=weight.to(device), validation=None if held_out is None else held_out.tensors(device),
+            verbose=parameters["verbose"], callbacks=[active, *callbacks], checkpoint=parameters["checkpoint"],
+            resume_from=parameters["resume_from"],
         )  # fmt: skip
         frozen = hard = FrozenLatentTree.of(model)
         if parameters["routing"] == "hard" and parameters["fine_tune"]:
-            hard = _fine_tuned(model, frozen, loss, TrainingSettings(**settings), training, held_out)
+            hard = _fine_tuned(model, frozen, loss, TrainingSettings(**settings), training, held_out, device)
     return Learned(frozen, hard, result, active.shares)
 
 
@@ -152,17 +155,17 @@ def hard_outputs(frozen: FrozenLatentTree, x: Float[np.ndarray, "rows columns"])
 
 def _fine_tuned(
     model: LatentModel, frozen: FrozenLatentTree, loss: Loss, settings: TrainingSettings, training: Lesson,
-    held_out: Lesson | None,
+    held_out: Lesson | None, device: torch.device,
 ) -> FrozenLatentTree:  # fmt: skip
     """Return the tree with a predictor that went on learning from hard traversals, the splits staying as they are."""
     small = model.pruned()
 
     def inputs(lesson: Lesson) -> torch.Tensor:
         z = frozen.hard_traversals[frozen.ends(lesson.x)]
-        return torch.from_numpy(np.concatenate([z, lesson.x], axis=1) if frozen.sees_rows else z).float()
+        return torch.from_numpy(np.concatenate([z, lesson.x], axis=1) if frozen.sees_rows else z).float().to(device)
 
-    _, target, weight = training.tensors()
-    validation = None if held_out is None else (inputs(held_out), *held_out.tensors()[1:])
+    _, target, weight = training.tensors(device)
+    validation = None if held_out is None else (inputs(held_out), *held_out.tensors(device)[1:])
     fit(
         small.predictor, inputs(training), target, loss=loss, settings=settings, sample_weight=weight,
         validation=validation,

@@ -83,7 +83,7 @@ class LatentTree(nn.Module):
             self.split_function = linear if split == "linear" else nn.Sequential(linear, nn.ELU())
         options = {"device": device, "dtype": dtype}
         self.split_bias = nn.Parameter(torch.zeros(n_splits, **options))  # type: ignore[arg-type]
-        numbers = torch.arange(n_nodes)
+        numbers = torch.arange(n_nodes, device=device)
         above = torch.where(numbers > 0, (numbers - 1).div(2, rounding_mode="floor"), -1)
         self.register_buffer("parent", above)
         self.register_buffer("split_of", above.clamp(min=0))
@@ -116,7 +116,8 @@ class LatentTree(nn.Module):
         solution = prune_tree(q, self.penalty, self.parent)
         with torch.no_grad():
             self.batches_seen += 1
-            share = max(_MOMENTUM, 1 / int(self.batches_seen))
+            # Reading the number would stop a GPU.
+            share = self.batches_seen.to(self.pruning.dtype).reciprocal().clamp(min=_MOMENTUM)
             self.pruning.lerp_(solution.a.detach().to(self.pruning.dtype), share)
         return solution
 
