@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from benchmarks.latent.clusters import TARGETS
 from benchmarks.latent.sets import compute, load
 
@@ -53,8 +52,10 @@ def curves(by_penalty: dict[float, np.ndarray]) -> str:
         return f"{across:.1f},{12 + (high - low - 12) * (1 - share):.1f}"
 
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide:g} {high:g}" font-family="sans-serif" '
-        'font-size="11" role="img" aria-label="Share of active nodes after each epoch">',
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide:g} {high:g}" font-family="sans-serif" '
+            'font-size="11" role="img" aria-label="Share of active nodes after each epoch">'
+        ),
         f'<rect width="{wide:g}" height="{high:g}" fill="#fff"/>',
     ]
     for tenth in range(0, 11, 2):

@@ -54,6 +54,32 @@ def test_hard_routing_is_the_forest(moons: Any, on_moons: LatentTreeClassifier):
         assert len(np.unique(on_moons.predict_proba(X[leaves == leaf])[:, 0])) == 1
 
 
+def test_the_forest_has_raw_units_where_columns_are_linear():
+    X, y = load_diabetes(return_X_y=True)
+    X = X * 1000 + 5000
+    options: dict[str, Any] = {"routing": "hard", "numeric": "standard", **QUICK, "max_iter": 15}
+    model = LatentTreeRegressor(**options).fit(X, y)
+    np.testing.assert_array_equal(model.forest_rows(X), X)
+    np.testing.assert_allclose(model.forest_.predict(X), model.predict(X), rtol=1e-12)
+    # The same as on encoded columns, but for rows that rounding puts on the other side of a split.
+    encoded = model.encode(X)
+    frozen = model.hard_tree_
+    wanted = frozen.predict_from(frozen.hard_traversals[frozen.ends(encoded)], encoded)
+    wanted = wanted[:, 0] * model._target.scale + model._target.shift
+    same = np.isclose(model.forest_.predict(X), wanted, rtol=1e-4)
+    assert same.mean() > 0.99
+    hole = X[:1].copy()
+    hole[0, 3] = np.nan
+    filled = hole.copy()
+    filled[0, 3] = model.forest_rows(hole)[0, 3]
+    assert abs(filled[0, 3] - X[:, 3].mean()) < X[:, 3].std() / 5
+    assert model.predict(hole) == model.predict(filled)
+    holes = X.copy()
+    holes[::9, 2] = np.nan
+    assert LatentTreeRegressor(**options).fit(holes, y).forest_.n_features == X.shape[1] + 1
+    assert LatentTreeRegressor(**{**options, "numeric": "quantile"}).fit(X, y).forest_rows(X).max() < 100
+
+
 def test_fine_tuning_closes_the_gap(moons: Any, on_moons: LatentTreeClassifier):
     X, y = moons
     rough = LatentTreeClassifier(sees_rows=False, routing="hard", fine_tune=False, batch_size=64, **QUICK).fit(X, y)

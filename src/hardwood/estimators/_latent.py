@@ -71,8 +71,9 @@ class LatentTreeClassifier(ClassAnswers, LatentTreeEstimator):
     Attributes:
         tree_: the trained tree without its pruned nodes, a `nn.FrozenLatentTree`, which can be saved.
         hard_tree_: the same with the predictor for hard routing.
-        forest_: hard routing as a `Forest` of oblique splits on the columns that `encode` makes; not for an "mlp" that
-            sees rows.
+        forest_: hard routing as a `Forest` of oblique splits; not for an "mlp" that sees rows. It is in the units of
+            `X` where `numeric` is "standard" or "identity" and all columns are numbers without holes, else on the
+            columns that `encode` makes; `forest_rows(X)` is what it takes in either case.
         gap_: the loss of relaxed and of hard routing, and the share of rows to which they give another class.
         active_nodes_: the share of nodes that are not pruned, evaluation by evaluation.
         classes_, history_, n_iter_, best_loss_: labels, losses, passes over the rows, lowest held-out loss.

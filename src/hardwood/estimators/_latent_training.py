@@ -11,6 +11,7 @@ import torch
 
 from hardwood._typing import Float, Shaped
 from hardwood.data import TableEncoder
+from hardwood.data._lower_oblique import linear_maps
 from hardwood.estimators._device import choose_device, count_threads, threads
 from hardwood.nn import FrozenLatentTree, LatentModel
 from hardwood.train import Callback, Loss, TrainingResult, TrainingSettings, TrainingState, fit
@@ -45,6 +46,20 @@ class Cells:
     def encode(self, X: Any) -> Float[np.ndarray, "rows columns"]:
         """Return a table as the tree reads it."""
         return self.fill(self.encoder.transform(X))
+
+    @property
+    def have_raw_units(self) -> bool:
+        """Whether every cell is a linear function of one raw number, so that oblique splits can be lowered."""
+        return self.encoder.is_linear and len(self.with_holes) == 0
+
+    def filled_rows(self, X: Any) -> Float[np.ndarray, "rows columns"]:
+        """Return raw rows as a lowered forest takes them: without holes, and no number further out than `fill` lets."""
+        maps = linear_maps(self.encoder._parts)
+        assert maps is not None
+        mean, scale = maps
+        raw = self.encoder.to_raw(X)
+        bound = np.minimum(_LARGEST_CELL * scale, np.finfo(np.float64).max / 2)
+        return np.clip(np.where(np.isnan(raw), mean, raw), mean - bound, mean + bound)
 
 
 @dataclass(frozen=True)
