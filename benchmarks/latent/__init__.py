@@ -9,6 +9,7 @@ From the root of the repository:
     python -m benchmarks.latent tables --sets tictactoe   # test errors beside CART and boosting, 4 seeds; goes on
     python -m benchmarks.latent clusters --sets glass     # dendrogram purity beside usual methods; goes on
     python -m benchmarks.latent curve                     # active nodes while training, and what lambda does, on Glass
+    python -m benchmarks.latent gates                     # whether learned pruning pays for GradTree and GRANDE
     python -m benchmarks.latent summary                   # the page made of all that
 
 Results are appended to `benchmarks/results/latent_*.csv`, or to the folder `--results`; a line that is there is not

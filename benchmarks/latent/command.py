@@ -21,7 +21,7 @@ def main() -> None:
     """Run one of the benchmarks."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.latent", description="Latent trees.")
     speed = ["solver", "growth", "epoch", "cuda"]
-    parser.add_argument("what", choices=[*speed, "tables", "clusters", "curve", "summary"])
+    parser.add_argument("what", choices=[*speed, "tables", "clusters", "curve", "gates", "summary"])
     parser.add_argument("--sets", nargs="+", default=None)
     parser.add_argument("--methods", nargs="+", default=None)
     parser.add_argument("--rows", nargs="+", type=int, default=[8, 16, 32, 64, 128, 256, 512])
@@ -47,6 +47,10 @@ def main() -> None:
         from benchmarks.latent import glass
 
         glass.run(given.seeds, given.workers, given.results)
+    elif given.what == "gates":
+        from benchmarks.latent import gates
+
+        gates.run(given.sets, given.methods, given.seeds, given.workers, given.results)
     else:
         from benchmarks.latent import summary
 

@@ -1,0 +1,118 @@
+"""The page of all results: means and deviations over seeds, beside the paper's figures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+PAPER: dict[str, dict[tuple[str, str], str]] = {
+    "error": {
+        ("mushroom", "latent"): "0.0005", ("fico_heloc", "latent"): "0.2884", ("tictactoe", "latent"): "0.2669",
+        ("mushroom", "cart"): "0.0003", ("fico_heloc", "cart"): "0.3111", ("tictactoe", "cart"): "0.1576",
+        ("higgs_subset", "latent"): "0.2201 (of all rows)", ("higgs_subset", "cart"): "0.3430 (of all rows)",
+    },
+    "purity": {
+        ("glass", "latent"): "0.468", ("glass", "hkmeans"): "0.508", ("glass", "birch"): "0.429",
+        ("covtype_subset", "latent"): "0.459 (of all rows)", ("covtype_subset", "hkmeans"): "0.440 (of all rows)",
+        ("covtype_subset", "birch"): "0.440 (of all rows)",
+    },
+}  # fmt: skip
+
+
+def table(frame: Any, columns: dict[str, str], paper: dict[tuple[str, str], str] | None = None) -> list[str]:
+    """Return a Markdown table: a line for each set and method, a mean and a deviation for each column."""
+    last = ["paper"] if paper else []
+    head = ["set", "method", *columns.values(), "seeds", *last]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for (name, method), group in frame.groupby(["set", "method"], sort=False):
+        cells = [str(name), str(method), *(_cell(group[column]) for column in columns), str(len(group))]
+        lines.append("| " + " | ".join([*cells, *([paper.get((name, method), "")] if paper else [])]) + " |")
+    return [*lines, ""]
+
+
+def _cell(values: Any) -> str:
+    import pandas as pd
+
+    numbers = pd.to_numeric(values, errors="coerce").dropna()
+    if len(numbers) == 0:
+        return ""
+    digits = 0 if numbers.abs().mean() >= 20 else 1 if numbers.abs().mean() >= 2 else 4
+    spread = numbers.std()
+    return f"{numbers.mean():.{digits}f}" + ("" if math.isnan(spread) else f" ± {spread:.{digits}f}")
+
+
+def _sections(results: Path) -> Iterable[list[str]]:
+    import pandas as pd
+
+    def read(name: str) -> Any:
+        path = results / f"latent_{name}.csv"
+        return pd.read_csv(path) if path.is_file() else None
+
+    order = ["latent", "latent-mlp", "cart", "boosting", "xgboost"]
+    frame = read("tables")
+    if frame is not None:
+        frame["rank"] = frame["method"].map(order.index)
+        frame = frame.sort_values(["set", "rank"], kind="stable")
+        yield ["## Test error", "", "`python -m benchmarks.latent tables`: the paper's protocol (see the top of",
+               "`benchmarks/latent/tables.py`), 4 splits, hyper-parameters by the loss on validation rows.", ""]  # fmt: skip
+        yield table(
+            frame, {"error": "error", "nodes": "nodes", "trials": "trials", "seconds": "seconds"}, PAPER["error"]
+        )
+        latent = frame[frame["method"] == "latent"]
+        yield ["## Relaxed and hard routing", "", "The same trees: the error of relaxed routing, of hard routing as it comes",
+               "out, and of hard routing after the predictor was tuned for it (`routing=\"hard\"`); and the share of",
+               "training rows to which relaxed and hard routing give another class, before and after.", ""]  # fmt: skip
+        yield table(latent, {
+            "error": "relaxed", "hard_error": "hard", "tuned_error": "hard, tuned", "apart": "apart",
+            "tuned_apart": "apart, tuned",
+        })  # fmt: skip
+    frame = read("clusters")
+    if frame is not None:
+        yield ["## Dendrogram purity", "", "`python -m benchmarks.latent clusters`: the protocol is at the top of",
+               "`benchmarks/latent/clusters.py`. Classes are used for scoring alone.", ""]  # fmt: skip
+        columns = {"purity": "all rows", "purity_test": "held-out fifth", "nodes": "nodes", "seconds": "seconds"}
+        yield table(frame, columns, PAPER["purity"])
+    frame = read("glass")
+    if frame is not None:
+        yield ["## Lambda on Glass", "", "`python -m benchmarks.latent curve`: depth 6 (127 nodes), batches of 8, 40 epochs.",
+               "[Active nodes while training](latent_glass_active.svg) (Figure 7); routes at depth 4 for lambda",
+               "[1](latent_glass_1.svg), [10](latent_glass_10.svg) and [100](latent_glass_100.svg) (Figure 6).", ""]  # fmt: skip
+        frame["last"] = [float(each.split()[-1]) for each in frame["active_by_epoch"]]
+        columns = {"nodes": "nodes left", "last": "share active", "leaves": "leaves reached", "purity": "purity"}
+        yield table(frame, columns)
+    frame = read("gates")
+    if frame is not None:
+        yield from _gates(frame)
+
+
+def _gates(frame: Any) -> Iterable[list[str]]:
+    yield ["## Learned pruning of GradTree and GRANDE", "", "`python -m benchmarks.latent gates`: see the top of",
+           "`benchmarks/latent/gates.py`. Means over sets and seeds, and on how many of them gates did better.", ""]  # fmt: skip
+    lines = ["| | macro F1 | with gates | better / worse | log-loss | with gates | better / worse | leaves | with gates |",
+             "|" + "---|" * 9]  # fmt: skip
+    for name in ("gradtree", "grande"):
+        both = [
+            frame[frame["method"] == method].set_index(["set", "seed"]).sort_index()
+            for method in (name, f"{name}+gates")
+        ]
+        without, gated = (each.loc[both[0].index.intersection(both[1].index)] for each in both)
+        f1, loss = gated["f1"] - without["f1"], without["log_loss"] - gated["log_loss"]
+        lines.append(
+            f"| {name} | {without['f1'].mean():.4f} | {gated['f1'].mean():.4f} | {(f1 > 0).sum()} / {(f1 < 0).sum()} "
+            f"| {without['log_loss'].mean():.4f} | {gated['log_loss'].mean():.4f} | {(loss > 0).sum()} / {(loss < 0).sum()} "
+            f"| {without['leaves'].mean():.0f} | {gated['leaves'].mean():.0f} |"
+        )
+    yield [*lines, ""]
+
+
+def run(results: Path) -> None:
+    """Write `latent.md`."""
+    lines = ["# Latent trees", "", "Made by `python -m benchmarks.latent summary` from the CSV files beside it.",
+             "Speed is in [latent_speed.md](latent_speed.md).", ""]  # fmt: skip
+    for section in _sections(results):
+        lines += section
+    text = "\n".join(lines)
+    (results / "latent.md").write_text(text, encoding="utf-8")
+    print(text)
