@@ -43,68 +43,83 @@ def _cell(values: Any) -> str:
     return f"{numbers.mean():.{digits}f}" + ("" if math.isnan(spread) else f" ± {spread:.{digits}f}")
 
 
-def _sections(results: Path) -> Iterable[list[str]]:
+TABLES = """## Test error
+
+`python -m benchmarks.latent tables`: the paper's protocol (see the top of `benchmarks/latent/tables.py`), 4 splits,
+hyper-parameters by the loss on validation rows.
+"""
+ROUTING = """## Relaxed and hard routing
+
+The same trees: the error of relaxed routing, of hard routing as it comes out, and of hard routing after the predictor
+was tuned for it (`routing="hard"`); and the share of training rows to which relaxed and hard routing give another
+class, before and after.
+"""
+CLUSTERS = """## Dendrogram purity
+
+`python -m benchmarks.latent clusters`: the protocol is at the top of `benchmarks/latent/clusters.py`. Classes are used
+for scoring alone.
+"""
+GLASS = """## Lambda on Glass
+
+`python -m benchmarks.latent curve`: depth 6 (127 nodes), batches of 8, 40 epochs.
+[Active nodes while training](latent_glass_active.svg) (Figure 7); routes at depth 4 for lambda
+[1](latent_glass_1.svg), [10](latent_glass_10.svg) and [100](latent_glass_100.svg) (Figure 6).
+"""
+GATES = """## Learned pruning of GradTree and GRANDE
+
+`python -m benchmarks.latent gates`: see the top of `benchmarks/latent/gates.py`. Means over sets and seeds, and on how
+many of them gates did better or worse.
+"""
+
+
+def _read(results: Path, name: str) -> Any:
     import pandas as pd
 
-    def read(name: str) -> Any:
-        path = results / f"latent_{name}.csv"
-        return pd.read_csv(path) if path.is_file() else None
+    path = results / f"latent_{name}.csv"
+    return pd.read_csv(path) if path.is_file() else None
 
+
+def _sections(results: Path) -> Iterable[list[str]]:
     order = ["latent", "latent-mlp", "cart", "boosting", "xgboost"]
-    frame = read("tables")
+    frame = _read(results, "tables")
     if frame is not None:
         frame["rank"] = frame["method"].map(order.index)
         frame = frame.sort_values(["set", "rank"], kind="stable")
-        yield ["## Test error", "", "`python -m benchmarks.latent tables`: the paper's protocol (see the top of",
-               "`benchmarks/latent/tables.py`), 4 splits, hyper-parameters by the loss on validation rows.", ""]  # fmt: skip
-        yield table(
-            frame, {"error": "error", "nodes": "nodes", "trials": "trials", "seconds": "seconds"}, PAPER["error"]
-        )
-        latent = frame[frame["method"] == "latent"]
-        yield ["## Relaxed and hard routing", "", "The same trees: the error of relaxed routing, of hard routing as it comes",
-               "out, and of hard routing after the predictor was tuned for it (`routing=\"hard\"`); and the share of",
-               "training rows to which relaxed and hard routing give another class, before and after.", ""]  # fmt: skip
-        yield table(latent, {
-            "error": "relaxed", "hard_error": "hard", "tuned_error": "hard, tuned", "apart": "apart",
-            "tuned_apart": "apart, tuned",
-        })  # fmt: skip
-    frame = read("clusters")
+        columns = {"error": "error", "nodes": "nodes", "trials": "trials", "seconds": "seconds"}
+        yield [TABLES, *table(frame, columns, PAPER["error"])]
+        columns = {"error": "relaxed", "hard_error": "hard", "tuned_error": "hard, tuned"}
+        columns |= {"apart": "apart", "tuned_apart": "apart, tuned"}
+        yield [ROUTING, *table(frame[frame["method"] == "latent"], columns)]
+    frame = _read(results, "clusters")
     if frame is not None:
-        yield ["## Dendrogram purity", "", "`python -m benchmarks.latent clusters`: the protocol is at the top of",
-               "`benchmarks/latent/clusters.py`. Classes are used for scoring alone.", ""]  # fmt: skip
         columns = {"purity": "all rows", "purity_test": "held-out fifth", "nodes": "nodes", "seconds": "seconds"}
-        yield table(frame, columns, PAPER["purity"])
-    frame = read("glass")
+        yield [CLUSTERS, *table(frame, columns, PAPER["purity"])]
+    frame = _read(results, "glass")
     if frame is not None:
-        yield ["## Lambda on Glass", "", "`python -m benchmarks.latent curve`: depth 6 (127 nodes), batches of 8, 40 epochs.",
-               "[Active nodes while training](latent_glass_active.svg) (Figure 7); routes at depth 4 for lambda",
-               "[1](latent_glass_1.svg), [10](latent_glass_10.svg) and [100](latent_glass_100.svg) (Figure 6).", ""]  # fmt: skip
         frame["last"] = [float(each.split()[-1]) for each in frame["active_by_epoch"]]
         columns = {"nodes": "nodes left", "last": "share active", "leaves": "leaves reached", "purity": "purity"}
-        yield table(frame, columns)
-    frame = read("gates")
+        yield [GLASS, *table(frame, columns)]
+    frame = _read(results, "gates")
     if frame is not None:
-        yield from _gates(frame)
+        yield [GATES, *_gates(frame)]
 
 
-def _gates(frame: Any) -> Iterable[list[str]]:
-    yield ["## Learned pruning of GradTree and GRANDE", "", "`python -m benchmarks.latent gates`: see the top of",
-           "`benchmarks/latent/gates.py`. Means over sets and seeds, and on how many of them gates did better.", ""]  # fmt: skip
-    lines = ["| | macro F1 | with gates | better / worse | log-loss | with gates | better / worse | leaves | with gates |",
-             "|" + "---|" * 9]  # fmt: skip
+def _gates(frame: Any) -> list[str]:
+    head = ["", "macro F1", "gates", "better/worse", "log-loss", "gates", "better/worse", "leaves", "gates"]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for name in ("gradtree", "grande"):
-        both = [
-            frame[frame["method"] == method].set_index(["set", "seed"]).sort_index()
-            for method in (name, f"{name}+gates")
-        ]
-        without, gated = (each.loc[both[0].index.intersection(both[1].index)] for each in both)
-        f1, loss = gated["f1"] - without["f1"], without["log_loss"] - gated["log_loss"]
-        lines.append(
-            f"| {name} | {without['f1'].mean():.4f} | {gated['f1'].mean():.4f} | {(f1 > 0).sum()} / {(f1 < 0).sum()} "
-            f"| {without['log_loss'].mean():.4f} | {gated['log_loss'].mean():.4f} | {(loss > 0).sum()} / {(loss < 0).sum()} "
-            f"| {without['leaves'].mean():.0f} | {gated['leaves'].mean():.0f} |"
-        )
-    yield [*lines, ""]
+        both = [frame[frame["method"] == method] for method in (name, f"{name}+gates")]
+        both = [each.set_index(["set", "seed"]).sort_index() for each in both]
+        common = both[0].index.intersection(both[1].index)
+        without, gated = (each.loc[common] for each in both)
+        cells = [name]
+        for column, sign in (("f1", 1), ("log_loss", -1)):
+            gain = sign * (gated[column] - without[column])
+            cells += [f"{without[column].mean():.4f}", f"{gated[column].mean():.4f}"]
+            cells.append(f"{(gain > 0).sum()}/{(gain < 0).sum()}")
+        cells += [f"{without['leaves'].mean():.0f}", f"{gated['leaves'].mean():.0f}"]
+        lines.append("| " + " | ".join(cells) + " |")
+    return [*lines, ""]
 
 
 def run(results: Path) -> None:
