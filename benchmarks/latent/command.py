@@ -13,7 +13,7 @@ SETS = {
 }
 METHODS = {
     "tables": ["latent", "cart", "boosting"],
-    "clusters": ["latent", "start", "birch", "hkmeans", "agglomerative-average", "agglomerative-ward"],
+    "clusters": ["latent", "latent-paper", "start", "birch", "hkmeans", "agglomerative-average", "agglomerative-ward"],
 }
 
 

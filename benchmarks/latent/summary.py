@@ -50,9 +50,9 @@ hyper-parameters by the loss on validation rows.
 """
 ROUTING = """## Relaxed and hard routing
 
-The same trees: the error of relaxed routing, of hard routing as it comes out, and of hard routing after the predictor
-was tuned for it (`routing="hard"`); and the share of training rows to which relaxed and hard routing give another
-class, before and after.
+The same settings: the test error of relaxed routing, and of hard routing (`routing="hard"`) as it comes out, after
+fine-tuning of the predictor, and of the whole tree by straight-through gradients; and the share of training rows to
+which relaxed and hard routing give another class.
 """
 CLUSTERS = """## Dendrogram purity
 
@@ -87,8 +87,13 @@ def _sections(results: Path) -> Iterable[list[str]]:
         frame = frame.sort_values(["set", "rank"], kind="stable")
         columns = {"error": "error", "nodes": "nodes", "trials": "trials", "seconds": "seconds"}
         yield [TABLES, *table(frame, columns, PAPER["error"])]
-        columns = {"error": "relaxed", "hard_error": "hard", "tuned_error": "hard, tuned"}
-        columns |= {"apart": "apart", "tuned_apart": "apart, tuned"}
+        columns = {
+            "error": "relaxed",
+            "hard_none": "hard",
+            "hard_predictor": "predictor tuned",
+            "hard_tree": "tree tuned",
+        }
+        columns |= {f"apart_{tuned}": f"apart: {tuned}" for tuned in ("none", "predictor", "tree")}
         yield [ROUTING, *table(frame[frame["method"] == "latent"], columns)]
     frame = _read(results, "clusters")
     if frame is not None:

@@ -109,8 +109,9 @@ def line(name: str, method: str, seed: int, trials: int) -> dict[str, Any]:
     rest, test, y_rest, y_test = train_test_split(x, y, test_size=0.2, random_state=seed, stratify=y)
     begin = time.perf_counter()
     found: dict[str, Any] = {"set": name, "method": method, "seed": seed}
-    columns = ["error", "seconds", "trials", "depth", "penalty", "rate", "nodes", "apart", "hard_error"]
-    found |= dict.fromkeys([*columns, "tuned_error", "tuned_apart"], "")
+    columns = ["error", "seconds", "trials", "depth", "penalty", "rate", "nodes"]
+    of_hard = [f"{what}_{tuned}" for what in ("hard", "apart") for tuned in ("none", "predictor", "tree")]
+    found |= dict.fromkeys([*columns, *of_hard], "")
 
     def error_of(model: Any) -> float:
         return round(float((model.predict(test) != y_test).mean()), 5)
@@ -123,14 +124,11 @@ def line(name: str, method: str, seed: int, trials: int) -> dict[str, Any]:
         found |= {
             "error": error_of(model), "trials": trials, "depth": model.max_depth, "penalty": f"{model.penalty:.3g}",
             "rate": f"{model.learning_rate:.3g}", "nodes": model.tree_.n_nodes,
-            "apart": round(model.gap_.difference, 4),
         }  # fmt: skip
         if not mlp:
-            found["hard_error"] = error_of(
-                new_latent(name, seed, routing="hard", fine_tune=False, **options).fit(rest, y_rest)
-            )
-            tuned = new_latent(name, seed, routing="hard", **options).fit(rest, y_rest)
-            found |= {"tuned_error": error_of(tuned), "tuned_apart": round(tuned.gap_.difference, 4)}
+            for tuned in ("none", "predictor", "tree"):
+                hard = new_latent(name, seed, routing="hard", fine_tune=tuned, **options).fit(rest, y_rest)
+                found |= {f"hard_{tuned}": error_of(hard), f"apart_{tuned}": round(hard.gap_.difference, 4)}
     found["seconds"] = round(time.perf_counter() - begin, 1)
     return found
 

@@ -82,17 +82,20 @@ def test_the_forest_has_raw_units_where_columns_are_linear():
 
 def test_fine_tuning_closes_the_gap(moons: Any, on_moons: LatentTreeClassifier):
     X, y = moons
-    rough = LatentTreeClassifier(sees_rows=False, routing="hard", fine_tune=False, batch_size=64, **QUICK).fit(X, y)
-    # The same tree: only the predictor went on learning.
-    assert np.array_equal(rough.tree_.split_weight, on_moons.tree_.split_weight)
-    assert rough.gap_.relaxed_loss == pytest.approx(on_moons.gap_.relaxed_loss)
-    assert rough.gap_.hard_loss > rough.gap_.relaxed_loss
-    assert on_moons.gap_.hard_loss < rough.gap_.hard_loss
+    options: dict[str, Any] = {"sees_rows": False, "routing": "hard", "batch_size": 64, **QUICK}
+    rough, some = (LatentTreeClassifier(fine_tune=each, **options).fit(X, y) for each in ("none", "predictor"))
+    for model in (some, on_moons):
+        assert np.array_equal(rough.tree_.split_weight, model.tree_.split_weight)
+        assert rough.gap_.relaxed_loss == pytest.approx(model.gap_.relaxed_loss)
+    assert np.array_equal(some.hard_tree_.split_weight, some.tree_.split_weight)
+    assert not np.array_equal(on_moons.hard_tree_.split_weight, on_moons.tree_.split_weight)
+    assert np.array_equal(on_moons.hard_tree_.node_numbers, on_moons.tree_.node_numbers)
+    assert rough.gap_.hard_loss > some.gap_.hard_loss > on_moons.gap_.hard_loss
 
 
 def test_the_gap_is_what_predictions_show(moons: Any):
     X, y = moons
-    kept: dict[str, Any] = {**QUICK, "max_iter": 10, "sees_rows": False, "batch_size": 128, "fine_tune": False}
+    kept: dict[str, Any] = {**QUICK, "max_iter": 10, "sees_rows": False, "batch_size": 128, "fine_tune": "none"}
     relaxed, hard = (LatentTreeClassifier(routing=routing, **kept).fit(X, y) for routing in ("relaxed", "hard"))
     wanted = float((relaxed.predict(X) != hard.predict(X)).mean())
     assert relaxed.gap_.difference == hard.gap_.difference == pytest.approx(wanted)
@@ -105,7 +108,7 @@ def test_the_gap_is_what_predictions_show(moons: Any):
 def test_the_gap_of_numbers_is_in_their_units():
     X, y = load_diabetes(return_X_y=True)
     models = [
-        LatentTreeRegressor(routing=routing, fine_tune=False, **{**QUICK, "max_iter": 10}).fit(X, 1000 * y)
+        LatentTreeRegressor(routing=routing, fine_tune="none", **{**QUICK, "max_iter": 10}).fit(X, 1000 * y)
         for routing in ("relaxed", "hard")
     ]
     one, other = (model.predict(X) for model in models)
@@ -159,6 +162,7 @@ def test_the_same_seed_gives_the_same_model_and_nothing_else_is_touched(moons: A
     "change",
     [
         {"penalty": 0}, {"penalty": np.inf}, {"max_depth": 13}, {"predictor": "tree"}, {"routing": "soft"},
+        {"fine_tune": True},
         {"split_function": "relu"}, {"learning_rate": 0}, {"hidden_size": 0}, {"dropout": 1.0}, {"optimizer": "sgd"},
     ],
 )  # fmt: skip

@@ -38,7 +38,8 @@ class LatentTreeClassifier(ClassAnswers, LatentTreeEstimator):
         split_function: "linear", or "elu": a linear function followed by ELU.
         n_hidden, hidden_size, dropout: of the "mlp".
         routing: "relaxed" answers as training does, "hard" sends each row one way. `gap_` says how far these are apart.
-        fine_tune: with "hard", let the predictor learn on from hard routing, the splits staying as they are.
+        fine_tune: with "hard", what learns on from hard routing, where the relaxed tree left off: the whole "tree", by
+            straight-through gradients, its pruning staying as it is; the "predictor" alone; or "none".
         loss: "cross_entropy", "focal", "poly", a `train.CrossEntropy` or `train.MultiLabel` with options, or a function
             `(raw prediction, target, weight)` that returns one number for each row.
         max_iter: passes over the rows, at most.
@@ -70,7 +71,7 @@ class LatentTreeClassifier(ClassAnswers, LatentTreeEstimator):
 
     Attributes:
         tree_: the trained tree without its pruned nodes, a `nn.FrozenLatentTree`, which can be saved.
-        hard_tree_: the same with the predictor for hard routing.
+        hard_tree_: the tree for hard routing, after `fine_tune`.
         forest_: hard routing as a `Forest` of oblique splits; not for an "mlp" that sees rows. It is in the units of
             `X` where `numeric` is "standard" or "identity" and all columns are numbers without holes, else on the
             columns that `encode` makes; `forest_rows(X)` is what it takes in either case.
@@ -92,7 +93,7 @@ class LatentTreeClassifier(ClassAnswers, LatentTreeEstimator):
         hidden_size: int = 64,
         dropout: float = 0.0,
         routing: str = "relaxed",
-        fine_tune: bool = True,
+        fine_tune: str = "tree",
         loss: Any = "cross_entropy",
         max_iter: int = 500,
         batch_size: int | Literal["auto"] = "auto",
@@ -170,7 +171,7 @@ class LatentTreeRegressor(NumberAnswers, LatentTreeEstimator):
         hidden_size: int = 64,
         dropout: float = 0.0,
         routing: str = "relaxed",
-        fine_tune: bool = True,
+        fine_tune: str = "tree",
         loss: Any = "squared_error",
         max_iter: int = 500,
         batch_size: int | Literal["auto"] = "auto",

@@ -168,7 +168,7 @@ class LatentTreeEstimator(BaseEstimator):  # type: ignore[misc]
     def apply(self, X: Any) -> Int[np.ndarray, " rows"]:
         """Return the node at which each row ends under hard routing, numbered breadth-first in the complete tree."""
         x = self.encode(X)
-        return self.tree_.node_numbers[self.tree_.ends(x)]
+        return self.hard_tree_.node_numbers[self.hard_tree_.ends(x)]
 
     def _answers(self, X: Any) -> Float[np.ndarray, "rows answers"]:
         """Return the predictions after the link: a column for each class, label or number."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from hardwood.train import Callback, Loss, TrainingResult, TrainingSettings, Tra
 # An evaluation takes place after each epoch, but after no fewer steps than these.
 _FEWEST_STEPS = 10
 _LARGEST_CELL = 100.0
+# Of the learning rate, while a tree is fine-tuned.
+_FINE_RATES = (1.0, 0.3)
 
 
 class Cells:
@@ -134,6 +137,7 @@ def learn(
         "max_epochs": parameters["max_iter"],
         "batch_size": batch,
         "learning_rate": parameters["learning_rate"],
+        "part_rates": (("tree", parameters["learning_rate"] * parameters.get("split_rate", 1.0)),),
         "optimizer": parameters["optimizer"],
         # What the paper's code uses with this optimiser.
         "betas": (0.995, 0.998) if parameters["optimizer"] == "qhadam" else (0.9, 0.999),
@@ -158,8 +162,13 @@ def learn(
             resume_from=parameters["resume_from"],
         )  # fmt: skip
         frozen = hard = FrozenLatentTree.of(model)
-        if parameters["routing"] == "hard" and parameters["fine_tune"]:
-            hard = _fine_tuned(model, frozen, loss, TrainingSettings(**settings), training, held_out, device)
+        if parameters["routing"] == "hard" and parameters["fine_tune"] != "none":
+            small = model.pruned()
+            lessons = training, held_out
+            if parameters["fine_tune"] == "tree":
+                small = _fine_tune_tree(small, loss, TrainingSettings(**settings), *lessons, device)
+            del settings["part_rates"]  # only the predictor is left
+            hard = _fine_tune_predictor(small, loss, TrainingSettings(**settings), *lessons, device)
     return Learned(frozen, hard, result, active.shares)
 
 
@@ -168,12 +177,34 @@ def hard_outputs(frozen: FrozenLatentTree, x: Float[np.ndarray, "rows columns"])
     return frozen.predict_from(frozen.hard_traversals[frozen.ends(x)], x)
 
 
-def _fine_tuned(
-    model: LatentModel, frozen: FrozenLatentTree, loss: Loss, settings: TrainingSettings, training: Lesson,
-    held_out: Lesson | None, device: torch.device,
+def _fine_tune_tree(
+    small: LatentModel, loss: Loss, settings: TrainingSettings, training: Lesson, held_out: Lesson | None,
+    device: torch.device,
+) -> LatentModel:  # fmt: skip
+    """Return a model without pruned nodes after training on, its rows going one way; the better of two rates."""
+    x, target, weight = training.tensors(device)
+    best, least = small, np.inf
+    for share in _FINE_RATES if held_out is not None else _FINE_RATES[-1:]:
+        model = copy.deepcopy(small)
+        model.tree.hard = True
+        slower = replace(settings, learning_rate=settings.learning_rate * share, part_rates=())
+        result = fit(
+            model, x, target, loss=loss, settings=slower, sample_weight=weight,
+            validation=None if held_out is None else held_out.tensors(device),
+        )  # fmt: skip
+        model.tree.hard = False
+        found = -np.inf if result.best_loss is None else result.best_loss
+        if found < least:
+            best, least = model, found
+    return best
+
+
+def _fine_tune_predictor(
+    small: LatentModel, loss: Loss, settings: TrainingSettings, training: Lesson, held_out: Lesson | None,
+    device: torch.device,
 ) -> FrozenLatentTree:  # fmt: skip
     """Return the tree with a predictor that went on learning from hard traversals, the splits staying as they are."""
-    small = model.pruned()
+    frozen = FrozenLatentTree.of(small)
 
     def inputs(lesson: Lesson) -> torch.Tensor:
         z = frozen.hard_traversals[frozen.ends(lesson.x)]
@@ -185,5 +216,4 @@ def _fine_tuned(
         small.predictor, inputs(training), target, loss=loss, settings=settings, sample_weight=weight,
         validation=validation,
     )  # fmt: skip
-    # The small copy has only nodes that are left, so freezing it drops none.
     return FrozenLatentTree.of(small)
