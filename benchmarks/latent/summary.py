@@ -63,7 +63,8 @@ GLASS = """## Lambda on Glass
 
 `python -m benchmarks.latent curve`: depth 6 (127 nodes), batches of 8, 40 epochs.
 [Active nodes while training](latent_glass_active.svg) (Figure 7); routes at depth 4 for lambda
-[1](latent_glass_1.svg), [10](latent_glass_10.svg) and [100](latent_glass_100.svg) (Figure 6).
+[1](latent_glass_1.svg), [10](latent_glass_10.svg) and [100](latent_glass_100.svg) (Figure 6), and by class at
+depth 5 (Figure 8: [classes](latent_glass_classes.svg)).
 """
 GATES = """## Learned pruning of GradTree and GRANDE
 
