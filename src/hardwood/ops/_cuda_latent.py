@@ -17,12 +17,6 @@ from hardwood.ops._cuda import _on_its_device
 from hardwood.ops._tree_plan import PlanOnDevice, TreePlan
 
 
-def _tile(n_nodes: int, n_rows: int, cells: int) -> tuple[int, int]:
-    """Return nodes and rows of a tile of at most that many cells."""
-    rows = min(cells, triton.next_power_of_2(max(1, n_rows)))
-    return min(cells // rows, triton.next_power_of_2(n_nodes)), rows
-
-
 @_on_its_device
 def solve(
     q: Float[Tensor, "rows nodes"], plan: PlanOnDevice, penalty: float
@@ -30,15 +24,19 @@ def solve(
     """Return a in float64 and the place at the top of each place's group, both by place."""
     n_rows, n_nodes = q.shape
     cells = q.t().index_select(0, plan.order)
+    starts = torch.zeros(n_nodes + 1, dtype=torch.int64, device=q.device)
+    torch.cumsum((cells.double() + 0.5 > 0).sum(1), 0, out=starts[1:])
+    keys = torch.empty(max(1, cells.numel()), dtype=torch.float64, device=q.device)
+    kernels.pack[(n_nodes,)](cells, starts, keys, n_rows, ROWS=min(1024, triton.next_power_of_2(max(1, n_rows))))
     limits = torch.full((n_nodes,), torch.inf, dtype=torch.float64, device=q.device)
     tops = torch.zeros(n_nodes, dtype=torch.int64, device=q.device)
     cost = torch.full((1,), penalty, dtype=torch.float64, device=q.device)
     for number, places in enumerate(plan.levels):
-        # The deepest nodes have nothing below them.
-        nodes, rows = _tile(n_nodes if number else 1, n_rows, 4096 if number > 2 else 1024)
+        # Near the root there are few programs, with much to do for each.
+        large = len(places) < 64 and q.numel() > 1 << 14
         kernels.solve_level[(len(places),)](
-            cells, limits, tops, places, plan.size, n_rows, cost,
-            NODES=nodes, ROWS=rows, num_warps=16 if number > 2 else 4,
+            keys, starts, limits, tops, places, plan.size, cost,
+            KEYS=4096 if large else 512, NODES=min(512, 2 << number), num_warps=16 if large else 2,
         )  # fmt: skip
     return limits, tops
 
@@ -76,14 +74,17 @@ def pull_on_splits(
 ) -> Float[Tensor, "rows splits"]:  # fmt: skip
     """Return the gradient of the splits."""
     n_rows, n_nodes = grad_q.shape
-    by_node = torch.zeros_like(grad_q)
-    rows, nodes = 32, min(32, triton.next_power_of_2(n_nodes))
+    slopes, winner = (each.t().index_select(0, plan.order) for each in (grad_q, winner))
+    by_place = torch.zeros_like(slopes)
     if n_rows > 0:
-        kernels.pull_on_nodes[(n_nodes, triton.cdiv(n_rows, rows))](
-            grad_q, winner, plan.order, plan.size, by_node, n_rows, n_nodes, ROWS=rows, NODES=nodes
+        rows = min(128, triton.next_power_of_2(n_rows))
+        kernels.pull_on_places[(n_nodes, triton.cdiv(n_rows, rows))](
+            slopes, winner, plan.order, plan.size, by_place, n_rows, ROWS=rows, NODES=8
         )
     # A split has two children at most: their sum has no order.
-    return grad_q.new_zeros(n_rows, n_splits).index_add_(1, split[1:], (by_node * sign)[:, 1:])
+    of_split = split.index_select(0, plan.order)[1:]
+    signed = by_place[1:] * sign.index_select(0, plan.order)[1:, None]
+    return grad_q.new_zeros(n_splits, n_rows).index_add_(0, of_split, signed).t()
 
 
 class CudaPruning(torch.autograd.Function):
