@@ -172,6 +172,7 @@ class LatentTreeEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _answers(self, X: Any) -> Float[np.ndarray, "rows answers"]:
         """Return the predictions after the link: a column for each class, label or number."""
+        check_is_fitted(self, "tree_")
         if self.routing != "hard":
             outputs = self.tree_.outputs(self.encode(X))
         elif hasattr(self, "forest_"):
