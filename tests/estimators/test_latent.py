@@ -54,19 +54,48 @@ def test_hard_routing_is_the_forest(moons: Any, on_moons: LatentTreeClassifier):
         assert len(np.unique(on_moons.predict_proba(X[leaves == leaf])[:, 0])) == 1
 
 
+def test_the_forest_has_raw_units_where_columns_are_linear():
+    X, y = load_diabetes(return_X_y=True)
+    X = X * 1000 + 5000
+    options: dict[str, Any] = {"routing": "hard", "fine_tune": "none", "numeric": "standard", **QUICK, "max_iter": 9}
+    model = LatentTreeRegressor(**options).fit(X, y)
+    np.testing.assert_array_equal(model.forest_rows(X), X)
+    np.testing.assert_allclose(model.forest_.predict(X), model.predict(X), rtol=1e-12)
+    # The same as on encoded columns, but for rows that rounding puts on the other side of a split.
+    encoded = model.encode(X)
+    frozen = model.hard_tree_
+    wanted = frozen.predict_from(frozen.hard_traversals[frozen.ends(encoded)], encoded)
+    wanted = wanted[:, 0] * model._target.scale + model._target.shift
+    same = np.isclose(model.forest_.predict(X), wanted, rtol=1e-4)
+    assert same.mean() > 0.99
+    hole = X[:1].copy()
+    hole[0, 3] = np.nan
+    filled = hole.copy()
+    filled[0, 3] = model.forest_rows(hole)[0, 3]
+    assert abs(filled[0, 3] - X[:, 3].mean()) < X[:, 3].std() / 5
+    assert model.predict(hole) == model.predict(filled)
+    holes = X.copy()
+    holes[::9, 2] = np.nan
+    assert LatentTreeRegressor(**options).fit(holes, y).forest_.n_features == X.shape[1] + 1
+    assert LatentTreeRegressor(**{**options, "numeric": "quantile"}).fit(X, y).forest_rows(X).max() < 100
+
+
 def test_fine_tuning_closes_the_gap(moons: Any, on_moons: LatentTreeClassifier):
     X, y = moons
-    rough = LatentTreeClassifier(sees_rows=False, routing="hard", fine_tune=False, batch_size=64, **QUICK).fit(X, y)
-    # The same tree: only the predictor went on learning.
-    assert np.array_equal(rough.tree_.split_weight, on_moons.tree_.split_weight)
-    assert rough.gap_.relaxed_loss == pytest.approx(on_moons.gap_.relaxed_loss)
-    assert rough.gap_.hard_loss > rough.gap_.relaxed_loss
-    assert on_moons.gap_.hard_loss < rough.gap_.hard_loss
+    options: dict[str, Any] = {"sees_rows": False, "routing": "hard", "batch_size": 64, **QUICK}
+    rough, some = (LatentTreeClassifier(fine_tune=each, **options).fit(X, y) for each in ("none", "predictor"))
+    for model in (some, on_moons):
+        assert np.array_equal(rough.tree_.split_weight, model.tree_.split_weight)
+        assert rough.gap_.relaxed_loss == pytest.approx(model.gap_.relaxed_loss)
+    assert np.array_equal(some.hard_tree_.split_weight, some.tree_.split_weight)
+    assert not np.array_equal(on_moons.hard_tree_.split_weight, on_moons.tree_.split_weight)
+    assert np.array_equal(on_moons.hard_tree_.node_numbers, on_moons.tree_.node_numbers)
+    assert rough.gap_.hard_loss > some.gap_.hard_loss > on_moons.gap_.hard_loss
 
 
 def test_the_gap_is_what_predictions_show(moons: Any):
     X, y = moons
-    kept: dict[str, Any] = {**QUICK, "max_iter": 10, "sees_rows": False, "batch_size": 128, "fine_tune": False}
+    kept: dict[str, Any] = {**QUICK, "max_iter": 10, "sees_rows": False, "batch_size": 128, "fine_tune": "none"}
     relaxed, hard = (LatentTreeClassifier(routing=routing, **kept).fit(X, y) for routing in ("relaxed", "hard"))
     wanted = float((relaxed.predict(X) != hard.predict(X)).mean())
     assert relaxed.gap_.difference == hard.gap_.difference == pytest.approx(wanted)
@@ -79,7 +108,7 @@ def test_the_gap_is_what_predictions_show(moons: Any):
 def test_the_gap_of_numbers_is_in_their_units():
     X, y = load_diabetes(return_X_y=True)
     models = [
-        LatentTreeRegressor(routing=routing, fine_tune=False, **{**QUICK, "max_iter": 10}).fit(X, 1000 * y)
+        LatentTreeRegressor(routing=routing, fine_tune="none", **{**QUICK, "max_iter": 10}).fit(X, 1000 * y)
         for routing in ("relaxed", "hard")
     ]
     one, other = (model.predict(X) for model in models)
@@ -133,6 +162,7 @@ def test_the_same_seed_gives_the_same_model_and_nothing_else_is_touched(moons: A
     "change",
     [
         {"penalty": 0}, {"penalty": np.inf}, {"max_depth": 13}, {"predictor": "tree"}, {"routing": "soft"},
+        {"fine_tune": True},
         {"split_function": "relu"}, {"learning_rate": 0}, {"hidden_size": 0}, {"dropout": 1.0}, {"optimizer": "sgd"},
     ],
 )  # fmt: skip

@@ -81,6 +81,18 @@ def test_targets_are_chosen_by_what_the_others_explain(blobs: Any):
     assert model.target_features_.tolist() == [1, 2]
 
 
+def test_slow_splits_stay_near_their_start(blobs: Any):
+    options: dict[str, Any] = {**QUICK, "target_features": [0, 3], "early_stopping": False, "schedule": "constant"}
+    start, slow, fast = (
+        LatentTreeClustering(split_rate=rate, **{**options, "max_iter": 20}).fit(blobs[0]) for rate in (1e-9, 0.01, 1.0)
+    )
+    moved = [np.abs(each.tree_.split_weight - start.tree_.split_weight).max() for each in (slow, fast)]
+    assert 0 < moved[0] < moved[1] / 10
+    # The predictor learns all the same.
+    weights = [each.tree_.layers[0][0] for each in (start, slow)]
+    assert np.abs(weights[0] - weights[1]).max() < np.abs(weights[0]).max()
+
+
 def test_names_of_columns_work(blobs: Any):
     import pandas as pd
 
@@ -97,6 +109,7 @@ def test_names_of_columns_work(blobs: Any):
         ({"target_features": [0, 1, 2, 3]}, "target_features"),
         ({"n_targets": 0}, "n_targets"),
         ({"init": "kmeans"}, "init"),
+        ({"split_rate": 0}, "split_rate"),
         ({"penalty": -1.0}, "penalty"),
     ],
 )

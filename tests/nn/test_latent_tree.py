@@ -63,6 +63,39 @@ def test_training_solves_the_batch_and_eval_keeps_what_was_learned():
     assert torch.equal(tree.pruning, before)
 
 
+@pytest.mark.parametrize("split", ["linear", "elu"])
+def test_hard_rows_go_one_way_with_the_gradients_of_relaxed_ones(split):
+    tree, x = with_pruned_nodes(split)
+    small = tree.pruned()
+    for each in (tree, small):
+        each.hard = True
+        each.eval()
+        limits, q = each.limits(), each.rewards(x)
+        z = each(x)
+        clear = (each.splits(x) != 0).all(1)  # the median of some rows is one of them
+        assert int(clear.sum()) > 150
+        assert torch.equal(z[clear], torch.where(q > 0, limits, 0.0)[clear])
+        # Of two children that are both left a row passes one.
+        children = (each.parent == 0).nonzero().flatten()
+        assert bool((z[:, children] > 0).sum(1).le(1).all())
+        each.train()
+        before, weights = each.pruning.clone(), torch.randn(z.shape, generator=seeded(4))
+        assert torch.equal(each(x), z) and torch.equal(each.pruning, before)
+        gradients = []
+        for each.hard in (True, False):
+            each.zero_grad()
+            (each(x) * weights).sum().backward()
+            gradients.append([p.grad.clone() for p in each.parameters()])
+        for one, other in zip(*gradients, strict=True):
+            assert torch.equal(one, other)
+
+
+def test_a_hard_row_on_a_split_goes_right():
+    tree = LatentTree(2, 2, generator=seeded()).eval()
+    tree.hard = True
+    assert tree(torch.zeros(1, 2)).tolist() == [[1, 0, 1, 0, 0, 0, 1]]
+
+
 def test_spread_fills_all_leaves_evenly():
     x = torch.randn(320, 6, generator=seeded(2))
     for split in ("linear", "elu"):

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hardwood.errors import InvalidArgumentError
 from hardwood.ops import Traversal, path_minima, prune_tree
 from hardwood.ops._pruning import _Pruning
+from hardwood.ops._tree_plan import plan_of
 
 
 def draw(rows: int, depth: int, seed: int, ties: bool = False, dtype: torch.dtype = torch.float64) -> torch.Tensor:
@@ -181,7 +182,7 @@ def test_the_hybrid_for_other_devices_says_the_same():
         weights = draw(41, 4, seed + 50)
         answers = []
         for compiled in (True, False):
-            z, a = _Pruning.apply(q, 5.0, complete(q.shape[1]), compiled)  # type: ignore[no-untyped-call]
+            z, a = _Pruning.apply(q, 5.0, plan_of(None, q.shape[1]), compiled)  # type: ignore[no-untyped-call]
             answers.append((z, a, *torch.autograd.grad((z * weights[1:]).sum() + (a * weights[0]).sum(), q)))
         for one, other in zip(*answers, strict=True):
             torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)

@@ -46,6 +46,21 @@ def test_nus_of_one_are_adam():
     )  # fmt: skip
 
 
+def test_parameters_that_no_compiled_pass_takes_move_alike():
+    """Beside a parameter that is not contiguous, all go through torch's own operations."""
+    found = []
+    for shape in ((4, 3), (3, 4)):
+        start = torch.linspace(-1, 1, 12, dtype=torch.float64).reshape(4, 3)
+        parameter = torch.nn.Parameter(start.clone() if shape == (4, 3) else start.t().contiguous().t())
+        assert parameter.is_contiguous() == (shape == (4, 3))
+        optimizer = QHAdam([parameter], lr=0.1, nus=(0.6, 0.8), weight_decay=0.1)
+        for slope in np.random.default_rng(1).normal(size=(6, 4, 3)):
+            parameter.grad = torch.from_numpy(slope)
+            optimizer.step()
+        found.append(parameter.detach().numpy())
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-12)
+
+
 def test_the_settings_choose_it():
     model = torch.nn.Linear(2, 1)
     optimizer = make_optimizer(model, TrainingSettings(optimizer="qhadam", nus=(0.5, 0.9), learning_rate=0.2))

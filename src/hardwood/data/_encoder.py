@@ -19,11 +19,12 @@ from hardwood.data._categories import (
 )
 from hardwood.data._columns import Columns, learn_columns, read
 from hardwood.data._lower import lower
+from hardwood.data._lower_oblique import linear_maps, lower_oblique
 from hardwood.data._monotone import Identity, Monotone, check_weights, fit_standard
 from hardwood.data._quantile import fit_quantile
 from hardwood.data._raise import raise_forest
 from hardwood.errors import reject
-from hardwood.forest import Forest
+from hardwood.forest import OBLIQUE, Forest
 
 Numeric = Literal["quantile", "standard", "identity"]
 
@@ -208,9 +209,17 @@ class TableEncoder:
         """Return the forest on raw columns that is equal to `forest`, which is on encoded ones; `apply` is the same.
 
         It knows the columns' names, types and categories. It reads data frames by itself; an array of texts has to
-        go through `to_raw` first.
+        go through `to_raw` first. Oblique splits and linear leaves can be lowered where all columns are encoded by
+        "standard" or "identity", and are equal but for rounding.
         """
+        if forest.leaf_coef is not None or bool((forest.kind == OBLIQUE).any()):
+            return lower_oblique(forest, *self._fitted())
         return lower(forest, *self._fitted())
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether each column is encoded as `(x - mean) / scale`, so that oblique splits have raw units."""
+        return linear_maps(self._fitted()[1]) is not None
 
     def raise_forest(self, forest: Forest, raw: Float[np.ndarray, "rows columns"], sample_weight: Any = None) -> Forest:
         """Return a forest on encoded columns that sends the rows of `raw` as `forest`, on raw columns, does.

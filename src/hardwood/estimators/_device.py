@@ -28,7 +28,7 @@ def choose_device(device: str | torch.device, work: int) -> torch.device:
     except (RuntimeError, TypeError):
         reject("device", device, "is no device", "pass 'auto', 'cpu', 'cuda' or 'cuda:1'")
     if chosen.type not in ("cpu", "cuda"):
-        reject("device", device, "has no kernels for hard trees", "pass 'auto', 'cpu' or 'cuda'")
+        reject("device", device, "has no kernels for these trees", "pass 'auto', 'cpu' or 'cuda'")
     if chosen.type == "cuda" and not torch.cuda.is_available():
         reject("device", device, "torch sees no GPU", "pass 'cpu', or install a torch build with CUDA")
     return chosen

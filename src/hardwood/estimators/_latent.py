@@ -38,7 +38,8 @@ class LatentTreeClassifier(ClassAnswers, LatentTreeEstimator):
         split_function: "linear", or "elu": a linear function followed by ELU.
         n_hidden, hidden_size, dropout: of the "mlp".
         routing: "relaxed" answers as training does, "hard" sends each row one way. `gap_` says how far these are apart.
-        fine_tune: with "hard", let the predictor learn on from hard routing, the splits staying as they are.
+        fine_tune: with "hard", what learns on from hard routing, where the relaxed tree left off: the whole "tree", by
+            straight-through gradients, its pruning staying as it is; the "predictor" alone; or "none".
         loss: "cross_entropy", "focal", "poly", a `train.CrossEntropy` or `train.MultiLabel` with options, or a function
             `(raw prediction, target, weight)` that returns one number for each row.
         max_iter: passes over the rows, at most.
@@ -60,6 +61,7 @@ class LatentTreeClassifier(ClassAnswers, LatentTreeEstimator):
             mask, adds others. None: there are none.
         one_hot_max_size: columns of up to so many categories are one-hot encoded, others by the targets.
         class_weight: None, "balanced", "sqrt_balanced" (its square root), or a dict from label to weight.
+        device: "auto", "cpu", "cuda" or "cuda:1", to train on. "auto" takes a GPU where a step is large enough to gain.
         n_jobs: threads; None takes all that torch may use where a step is large enough, else one.
         random_state: an integer for the same result every time.
         checkpoint: a file to which the state of training is written from time to time.
@@ -69,9 +71,10 @@ class LatentTreeClassifier(ClassAnswers, LatentTreeEstimator):
 
     Attributes:
         tree_: the trained tree without its pruned nodes, a `nn.FrozenLatentTree`, which can be saved.
-        hard_tree_: the same with the predictor for hard routing.
-        forest_: hard routing as a `Forest` of oblique splits on the columns that `encode` makes; not for an "mlp" that
-            sees rows.
+        hard_tree_: the tree for hard routing, after `fine_tune`.
+        forest_: hard routing as a `Forest` of oblique splits; not for an "mlp" that sees rows. It is in the units of
+            `X` where `numeric` is "standard" or "identity" and all columns are numbers without holes, else on the
+            columns that `encode` makes; `forest_rows(X)` is what it takes in either case.
         gap_: the loss of relaxed and of hard routing, and the share of rows to which they give another class.
         active_nodes_: the share of nodes that are not pruned, evaluation by evaluation.
         classes_, history_, n_iter_, best_loss_: labels, losses, passes over the rows, lowest held-out loss.
@@ -90,7 +93,7 @@ class LatentTreeClassifier(ClassAnswers, LatentTreeEstimator):
         hidden_size: int = 64,
         dropout: float = 0.0,
         routing: str = "relaxed",
-        fine_tune: bool = True,
+        fine_tune: str = "tree",
         loss: Any = "cross_entropy",
         max_iter: int = 500,
         batch_size: int | Literal["auto"] = "auto",
@@ -108,6 +111,7 @@ class LatentTreeClassifier(ClassAnswers, LatentTreeEstimator):
         categorical_features: Any = "from_dtype",
         one_hot_max_size: int = 10,
         class_weight: Any = None,
+        device: Any = "auto",
         n_jobs: int | None = None,
         random_state: Any = None,
         checkpoint: Any = None,
@@ -167,7 +171,7 @@ class LatentTreeRegressor(NumberAnswers, LatentTreeEstimator):
         hidden_size: int = 64,
         dropout: float = 0.0,
         routing: str = "relaxed",
-        fine_tune: bool = True,
+        fine_tune: str = "tree",
         loss: Any = "squared_error",
         max_iter: int = 500,
         batch_size: int | Literal["auto"] = "auto",
@@ -184,6 +188,7 @@ class LatentTreeRegressor(NumberAnswers, LatentTreeEstimator):
         numeric: str = "quantile",
         categorical_features: Any = "from_dtype",
         one_hot_max_size: int = 10,
+        device: Any = "auto",
         n_jobs: int | None = None,
         random_state: Any = None,
         checkpoint: Any = None,

@@ -123,7 +123,8 @@ class LatentTreeEstimator(BaseEstimator):  # type: ignore[misc]
             return
         plain = learned.hard.to_forest(feature_names=self._cells.names, classes=target.classes, link=_link_of(target))
         coef = None if plain.leaf_coef is None else plain.leaf_coef * target.scale
-        self.forest_ = replace(plain, leaf_values=plain.leaf_values * target.scale + target.shift, leaf_coef=coef)
+        forest = replace(plain, leaf_values=plain.leaf_values * target.scale + target.shift, leaf_coef=coef)
+        self.forest_ = self._cells.encoder.lower(forest) if self._cells.have_raw_units else forest
 
     def _gap(self, lesson: Lesson) -> RoutingGap:
         relaxed, hard = self.tree_.outputs(lesson.x), hard_outputs(self.hard_tree_, lesson.x)
@@ -148,15 +149,16 @@ class LatentTreeEstimator(BaseEstimator):  # type: ignore[misc]
     # ---------------------------------------------------------------- reading
 
     def encode(self, X: Any) -> Float[np.ndarray, "rows columns"]:
-        """Return a table as the tree, and `forest_`, read it: encoded, and without holes."""
+        """Return a table as the tree reads it: encoded, and without holes."""
         check_is_fitted(self, "tree_")
         read(X)  # says what is wrong with X in better words
         validate_data(self, X, reset=False, skip_check_array=True)
         return self._cells.encode(X)
 
     def forest_rows(self, X: Any) -> Float[np.ndarray, "rows columns"]:
-        """Return a table as `forest_` takes it: encoded, and without holes."""
-        return self.encode(X)
+        """Return a table as `forest_` takes it, without holes: raw numbers if it is in their units, else encoded."""
+        encoded = self.encode(X)  # says what is wrong with X
+        return self._cells.filled_rows(X) if self._cells.have_raw_units else encoded
 
     def traversals(self, X: Any) -> Float[np.ndarray, "rows nodes"]:
         """Return z: how much of each row passes each node that is left; `tree_.node_numbers` numbers them."""
@@ -166,17 +168,17 @@ class LatentTreeEstimator(BaseEstimator):  # type: ignore[misc]
     def apply(self, X: Any) -> Int[np.ndarray, " rows"]:
         """Return the node at which each row ends under hard routing, numbered breadth-first in the complete tree."""
         x = self.encode(X)
-        return self.tree_.node_numbers[self.tree_.ends(x)]
+        return self.hard_tree_.node_numbers[self.hard_tree_.ends(x)]
 
     def _answers(self, X: Any) -> Float[np.ndarray, "rows answers"]:
         """Return the predictions after the link: a column for each class, label or number."""
-        x = self.encode(X)
+        check_is_fitted(self, "tree_")
         if self.routing != "hard":
-            outputs = self.tree_.outputs(x)
+            outputs = self.tree_.outputs(self.encode(X))
         elif hasattr(self, "forest_"):
-            return _linked(self.forest_.outputs(x), self._target)
+            return _linked(self.forest_.outputs(self.forest_rows(X)), self._target)
         else:
-            outputs = hard_outputs(self.hard_tree_, x)
+            outputs = hard_outputs(self.hard_tree_, self.encode(X))
         return _linked(outputs * self._target.scale + self._target.shift, self._target)
 
     def __sklearn_tags__(self) -> Any:

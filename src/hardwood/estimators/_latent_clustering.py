@@ -46,10 +46,11 @@ class LatentTreeClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             directions drawn at random, at the median, as the paper nearly does.
         sees_rows: whether the linear predictor reads the other columns beside the tree, which then only has to say what
             is not linear. By default it reads the tree alone.
+        split_rate: the learning rate of splits, as a share of `learning_rate`.
         predictor, split_function, n_hidden, hidden_size, dropout, max_iter, batch_size, learning_rate, optimizer,
             weight_decay, schedule, plateau_patience, plateau_factor, early_stopping, validation_fraction,
-            n_iter_no_change, max_seconds, n_jobs, random_state, checkpoint, resume_from, callbacks, verbose: as in
-            `LatentTreeClassifier`.
+            n_iter_no_change, max_seconds, device, n_jobs, random_state, checkpoint, resume_from, callbacks, verbose:
+            as in `LatentTreeClassifier`.
         numeric, categorical_features: how columns are encoded, targets among them; categories are one-hot.
 
     Attributes:
@@ -86,6 +87,7 @@ class LatentTreeClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         max_iter: int = 200,
         batch_size: int | Literal["auto"] = "auto",
         learning_rate: float = 0.001,
+        split_rate: float = 1.0,
         optimizer: str = "qhadam",
         weight_decay: float = 0.0,
         schedule: str = "plateau",
@@ -97,6 +99,7 @@ class LatentTreeClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         max_seconds: float | None = None,
         numeric: str = "standard",
         categorical_features: Any = "from_dtype",
+        device: Any = "auto",
         n_jobs: int | None = None,
         random_state: Any = None,
         checkpoint: Any = None,
@@ -120,7 +123,7 @@ class LatentTreeClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             weight = checked(X, np.zeros(len(read(X))), None)
             validate_data(self, X, reset=True, skip_check_array=True)
             seed = draw_seed(self.random_state)
-            self._learn(X, weight, seed, {**parameters, "routing": "relaxed", "fine_tune": False})
+            self._learn(X, weight, seed, {**parameters, "routing": "relaxed", "fine_tune": "none"})
         return self
 
     def _learn(self, X: Any, weight: Float[np.ndarray, " rows"], seed: int, parameters: dict[str, Any]) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,16 @@ import torch
 
 from hardwood._typing import Float, Shaped
 from hardwood.data import TableEncoder
-from hardwood.estimators._device import count_threads, threads
+from hardwood.data._lower_oblique import linear_maps
+from hardwood.estimators._device import choose_device, count_threads, threads
 from hardwood.nn import FrozenLatentTree, LatentModel
 from hardwood.train import Callback, Loss, TrainingResult, TrainingSettings, TrainingState, fit
 
 # An evaluation takes place after each epoch, but after no fewer steps than these.
 _FEWEST_STEPS = 10
 _LARGEST_CELL = 100.0
+# Of the learning rate, while a tree is fine-tuned.
+_FINE_RATES = (1.0, 0.3)
 
 
 class Cells:
@@ -46,6 +50,20 @@ class Cells:
         """Return a table as the tree reads it."""
         return self.fill(self.encoder.transform(X))
 
+    @property
+    def have_raw_units(self) -> bool:
+        """Whether every cell is a linear function of one raw number, so that oblique splits can be lowered."""
+        return self.encoder.is_linear and len(self.with_holes) == 0
+
+    def filled_rows(self, X: Any) -> Float[np.ndarray, "rows columns"]:
+        """Return raw rows as a lowered forest takes them: without holes, and no number further out than `fill` lets."""
+        maps = linear_maps(self.encoder._parts)
+        assert maps is not None
+        mean, scale = maps
+        raw = self.encoder.to_raw(X)
+        bound = np.minimum(_LARGEST_CELL * scale, np.finfo(np.float64).max / 2)
+        return np.clip(np.where(np.isnan(raw), mean, raw), mean - bound, mean + bound)
+
 
 @dataclass(frozen=True)
 class Lesson:
@@ -55,9 +73,10 @@ class Lesson:
     target: Shaped[torch.Tensor, "rows ..."]
     weight: Float[np.ndarray, " rows"]
 
-    def tensors(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def tensors(self, device: torch.device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return all three as the training loop reads them."""
-        return torch.from_numpy(self.x).float(), self.target, torch.from_numpy(self.weight).float()
+        x, weight = torch.from_numpy(self.x).float(), torch.from_numpy(self.weight).float()
+        return x.to(device), self.target.to(device), weight.to(device)
 
 
 @dataclass
@@ -102,7 +121,7 @@ def learn(
     callbacks: Sequence[Callback] = (),
 ) -> Learned:  # fmt: skip
     """Train a model as an estimator's parameters say."""
-    x, target, weight = training.tensors()
+    x, target, weight = training.tensors(torch.device("cpu"))
     generator = torch.Generator().manual_seed(seed)
     mlp = {name: parameters[name] for name in ("n_hidden", "hidden_size", "dropout")}
     model = LatentModel(
@@ -118,6 +137,7 @@ def learn(
         "max_epochs": parameters["max_iter"],
         "batch_size": batch,
         "learning_rate": parameters["learning_rate"],
+        "part_rates": (("tree", parameters["learning_rate"] * parameters.get("split_rate", 1.0)),),
         "optimizer": parameters["optimizer"],
         # What the paper's code uses with this optimiser.
         "betas": (0.995, 0.998) if parameters["optimizer"] == "qhadam" else (0.9, 0.999),
@@ -132,16 +152,23 @@ def learn(
     }
     active = ActiveNodes()
     work = min(batch, len(x)) * (x.shape[1] + 8) * 2 ** (parameters["max_depth"] + 1)
+    device = choose_device(parameters["device"], work)
     with threads(count_threads(parameters["n_jobs"], work)):
-        model.start_at(x, base, parameters.get("init", "random"))
+        model.start_at(x, base, parameters.get("init", "random")).to(device)
         result = fit(
-            model, x, target, loss=loss, settings=TrainingSettings(**settings), sample_weight=weight,
-            validation=None if held_out is None else held_out.tensors(), verbose=parameters["verbose"],
-            callbacks=[active, *callbacks], checkpoint=parameters["checkpoint"], resume_from=parameters["resume_from"],
+            model, x.to(device), target.to(device), loss=loss, settings=TrainingSettings(**settings),
+            sample_weight=weight.to(device), validation=None if held_out is None else held_out.tensors(device),
+            verbose=parameters["verbose"], callbacks=[active, *callbacks], checkpoint=parameters["checkpoint"],
+            resume_from=parameters["resume_from"],
         )  # fmt: skip
         frozen = hard = FrozenLatentTree.of(model)
-        if parameters["routing"] == "hard" and parameters["fine_tune"]:
-            hard = _fine_tuned(model, frozen, loss, TrainingSettings(**settings), training, held_out)
+        if parameters["routing"] == "hard" and parameters["fine_tune"] != "none":
+            small = model.pruned()
+            lessons = training, held_out
+            if parameters["fine_tune"] == "tree":
+                small = _fine_tune_tree(small, loss, TrainingSettings(**settings), *lessons, device)
+            del settings["part_rates"]  # only the predictor is left
+            hard = _fine_tune_predictor(small, loss, TrainingSettings(**settings), *lessons, device)
     return Learned(frozen, hard, result, active.shares)
 
 
@@ -150,22 +177,43 @@ def hard_outputs(frozen: FrozenLatentTree, x: Float[np.ndarray, "rows columns"])
     return frozen.predict_from(frozen.hard_traversals[frozen.ends(x)], x)
 
 
-def _fine_tuned(
-    model: LatentModel, frozen: FrozenLatentTree, loss: Loss, settings: TrainingSettings, training: Lesson,
-    held_out: Lesson | None,
+def _fine_tune_tree(
+    small: LatentModel, loss: Loss, settings: TrainingSettings, training: Lesson, held_out: Lesson | None,
+    device: torch.device,
+) -> LatentModel:  # fmt: skip
+    """Return a model without pruned nodes after training on, its rows going one way; the better of two rates."""
+    x, target, weight = training.tensors(device)
+    best, least = small, np.inf
+    for share in _FINE_RATES if held_out is not None else _FINE_RATES[-1:]:
+        model = copy.deepcopy(small)
+        model.tree.hard = True
+        slower = replace(settings, learning_rate=settings.learning_rate * share, part_rates=())
+        result = fit(
+            model, x, target, loss=loss, settings=slower, sample_weight=weight,
+            validation=None if held_out is None else held_out.tensors(device),
+        )  # fmt: skip
+        model.tree.hard = False
+        found = -np.inf if result.best_loss is None else result.best_loss
+        if found < least:
+            best, least = model, found
+    return best
+
+
+def _fine_tune_predictor(
+    small: LatentModel, loss: Loss, settings: TrainingSettings, training: Lesson, held_out: Lesson | None,
+    device: torch.device,
 ) -> FrozenLatentTree:  # fmt: skip
     """Return the tree with a predictor that went on learning from hard traversals, the splits staying as they are."""
-    small = model.pruned()
+    frozen = FrozenLatentTree.of(small)
 
     def inputs(lesson: Lesson) -> torch.Tensor:
         z = frozen.hard_traversals[frozen.ends(lesson.x)]
-        return torch.from_numpy(np.concatenate([z, lesson.x], axis=1) if frozen.sees_rows else z).float()
+        return torch.from_numpy(np.concatenate([z, lesson.x], axis=1) if frozen.sees_rows else z).float().to(device)
 
-    _, target, weight = training.tensors()
-    validation = None if held_out is None else (inputs(held_out), *held_out.tensors()[1:])
+    _, target, weight = training.tensors(device)
+    validation = None if held_out is None else (inputs(held_out), *held_out.tensors(device)[1:])
     fit(
         small.predictor, inputs(training), target, loss=loss, settings=settings, sample_weight=weight,
         validation=validation,
     )  # fmt: skip
-    # The small copy has only nodes that are left, so freezing it drops none.
     return FrozenLatentTree.of(small)

@@ -41,6 +41,9 @@ class LatentTree(nn.Module):
             attribute, which may change while training.
         generator: source of the random first weights; torch's own by default.
 
+    With the attribute `hard` set, each row goes one way, and passes the nodes on it by what they are active; the
+    pruning stays as it is, and gradients are those of the relaxed solution (straight-through).
+
     The buffer `pruning` holds the a that is kept; `node_numbers` says which node of the complete tree, breadth-first
     from 0, each column of z belongs to.
     """
@@ -74,6 +77,7 @@ class LatentTree(nn.Module):
         if not isinstance(split, nn.Module) and split not in ("linear", "elu"):
             reject("split", split, "is not known", "choose 'linear' or 'elu', or pass a torch.nn.Module")
         self.n_features, self.depth, self.penalty = n_features, depth, penalty
+        self.hard = False
         self.split_name: str = split if isinstance(split, str) else "module"
         n_splits, n_nodes = 2**depth - 1, 2 ** (depth + 1) - 1
         if isinstance(split, nn.Module):
@@ -83,7 +87,7 @@ class LatentTree(nn.Module):
             self.split_function = linear if split == "linear" else nn.Sequential(linear, nn.ELU())
         options = {"device": device, "dtype": dtype}
         self.split_bias = nn.Parameter(torch.zeros(n_splits, **options))  # type: ignore[arg-type]
-        numbers = torch.arange(n_nodes)
+        numbers = torch.arange(n_nodes, device=device)
         above = torch.where(numbers > 0, (numbers - 1).div(2, rounding_mode="floor"), -1)
         self.register_buffer("parent", above)
         self.register_buffer("split_of", above.clamp(min=0))
@@ -109,14 +113,20 @@ class LatentTree(nn.Module):
 
     def traverse(self, x: Float[Tensor, "rows features"]) -> Traversal:
         """Return the traversals z and the pruning a: solved for this batch in train mode, kept in eval mode."""
-        q = self.rewards(x)
+        splits = self.splits(x)
+        q = self._rewards(splits)
+        limits = self.limits().to(q.dtype)
         if not self.training:
-            limits = self.limits().to(q.dtype)
-            return Traversal(torch.minimum((q + 0.5).clamp(min=0), limits), limits)
+            soft = torch.minimum((q + 0.5).clamp(min=0), limits)
+            return Traversal(self._hard(splits) * limits if self.hard else soft, limits)
         solution = prune_tree(q, self.penalty, self.parent)
+        if self.hard:
+            way = self._hard(splits) * limits
+            return Traversal(solution.z + (way - solution.z).detach(), limits)
         with torch.no_grad():
             self.batches_seen += 1
-            share = max(_MOMENTUM, 1 / int(self.batches_seen))
+            # Reading the number would stop a GPU.
+            share = self.batches_seen.to(self.pruning.dtype).reciprocal().clamp(min=_MOMENTUM)
             self.pruning.lerp_(solution.a.detach().to(self.pruning.dtype), share)
         return solution
 
@@ -130,7 +140,16 @@ class LatentTree(nn.Module):
 
     def rewards(self, x: Float[Tensor, "rows features"]) -> Float[Tensor, "rows nodes"]:
         """Return q of Equation 1."""
-        return path_minima(self.splits(x), self.parent, self.split_of, self.sign)
+        return self._rewards(self.splits(x))
+
+    def _rewards(self, splits: Tensor) -> Tensor:
+        return path_minima(splits, self.parent, self.split_of, self.sign)
+
+    @torch.no_grad()
+    def _hard(self, splits: Tensor) -> Tensor:
+        """Return 1 for the nodes on each row's way, else 0."""
+        sides = torch.where(splits < 0, -1.0, 1.0).to(splits.dtype)
+        return (self._rewards(sides) > 0).to(splits.dtype)
 
     def _without_bias(self, x: Tensor) -> Tensor:
         values: Tensor = self.split_function(x)

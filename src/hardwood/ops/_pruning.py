@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 import math
 from typing import Any, Literal, NamedTuple
 
@@ -12,6 +14,7 @@ from torch import Tensor
 from hardwood._typing import Float, Int
 from hardwood.errors import reject
 from hardwood.ops._pruning_reference import path_minima_reference, pruning_reference, traversals_reference
+from hardwood.ops._tree_plan import TreePlan, plan_of
 
 
 class Traversal(NamedTuple):
@@ -35,7 +38,8 @@ def prune_tree(
 
     It takes O(rows x nodes x log(rows x nodes)): rewards are sorted once. The gradient is the paper's closed form, from
     the groups of nodes that share a value and the rows that hold it up, in one pass over `q`; at kinks it is one of the
-    generalised gradients. Tensors on a GPU have their pruning solved on the CPU, and the rest computed where they are.
+    generalised gradients. On an NVIDIA GPU nothing waits for the result, so that numbers that are not finite are not
+    refused there: they stay so in z. On other devices the pruning itself is solved on the CPU.
 
     >>> solution = prune_tree(torch.tensor([[1.0, 0.4, -0.4], [1.0, -0.7, 0.7]]), penalty=1.0)
     >>> [round(x, 3) for x in solution.a.tolist()]
@@ -55,18 +59,19 @@ def prune_tree(
         reject("penalty", penalty, "must be a finite number above 0", "use 1.0, or 0.001 to prune next to nothing")
     if backend not in ("auto", "reference"):
         reject("backend", backend, "is not known", "choose 'auto' or 'reference'")
-    if parent is None:
-        parent = (torch.arange(q.shape[1]) - 1) // 2
-        parent[0] = -1
-    _check_parent(parent, q.shape[1])
+    plan = plan_of(parent, q.shape[1])
+    if backend == "auto" and _has_kernels(q.device):
+        from hardwood.ops._cuda_latent import CudaPruning
+
+        return Traversal(*CudaPruning.apply(q, float(penalty), plan))  # type: ignore[no-untyped-call]
     # A sum is several times faster than a look at each number, and finite numbers seldom overflow it.
     if not math.isfinite(float(q.detach().sum())) and not bool(q.detach().isfinite().all()):
         wrong = float(q.detach()[~q.detach().isfinite()][0])
         reject("q", wrong, "is not a finite number", "look for splits that are infinite or NaN")
     if backend == "reference":
-        a = pruning_reference(q, parent, float(penalty))
+        a = pruning_reference(q, torch.from_numpy(plan.parent), float(penalty))
         return Traversal(traversals_reference(q, a), a)
-    z, a = _Pruning.apply(q, float(penalty), parent.cpu(), q.device.type == "cpu")  # type: ignore[no-untyped-call]
+    z, a = _Pruning.apply(q, float(penalty), plan, q.device.type == "cpu")  # type: ignore[no-untyped-call]
     return Traversal(z, a)
 
 
@@ -89,19 +94,25 @@ def path_minima(
         sign: -1 for a left child, 1 for a right one.
         backend: "reference" is plain torch.
     """
-    _check_parent(parent, len(parent))
+    plan = plan_of(parent, len(parent))
+    if backend == "auto" and _has_kernels(splits.device):
+        from hardwood.ops._cuda_latent import CudaMinima
+
+        rewards: Tensor = CudaMinima.apply(splits, plan, split, sign)  # type: ignore[no-untyped-call]
+        return rewards
     if splits.device.type != "cpu" or backend == "reference":
-        return path_minima_reference(splits, parent, split, sign.to(splits))
-    return _Minima.apply(splits, parent, split, sign)  # type: ignore[no-untyped-call]
+        return path_minima_reference(splits, torch.from_numpy(plan.parent), split, sign.to(splits))
+    return _Minima.apply(splits, plan, split, sign)  # type: ignore[no-untyped-call]
 
 
-def _check_parent(parent: Tensor, n_nodes: int) -> None:
-    remedy = "number the nodes from the root down, which has -1"
-    if tuple(parent.shape) != (n_nodes,) or parent.is_floating_point():
-        reject("parent", f"{parent.dtype} of shape {tuple(parent.shape)}", f"does not name {n_nodes} parents", remedy)
-    above = parent.cpu().numpy()
-    if above[0] != -1 or (above[1:] < 0).any() or (above[1:] >= np.arange(1, n_nodes)).any():
-        reject("parent", above.tolist(), "has a node before its parent, or not one root", remedy)
+def _has_kernels(device: torch.device) -> bool:
+    """Return whether there are kernels for a GPU: an NVIDIA one, with Triton."""
+    return device.type == "cuda" and _has_triton()
+
+
+@functools.cache
+def _has_triton() -> bool:
+    return importlib.util.find_spec("triton") is not None
 
 
 def solve_pruning(
@@ -120,10 +131,10 @@ class _Pruning(torch.autograd.Function):
     """Forward: Algorithm 1's solution. Backward: its closed form, from the stored groups and supports."""
 
     @staticmethod
-    def forward(ctx: Any, q: Tensor, penalty: float, parent: Tensor, compiled: bool) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, q: Tensor, penalty: float, plan: TreePlan, compiled: bool) -> tuple[Tensor, Tensor]:
         wide = q.detach() if q.dtype in (torch.float32, torch.float64) else q.detach().float()
         rewards = np.ascontiguousarray(wide.cpu().numpy())
-        found, group = solve_pruning(rewards, parent.numpy(), penalty)
+        found, group = solve_pruning(rewards, plan.parent, penalty)
         if compiled:
             from hardwood.ops import _pruning_kernels as kernels
 
@@ -176,13 +187,13 @@ class _Minima(torch.autograd.Function):
     """Minima along paths, compiled for the CPU."""
 
     @staticmethod
-    def forward(ctx: Any, splits: Tensor, parent: Tensor, split: Tensor, sign: Tensor) -> Tensor:
+    def forward(ctx: Any, splits: Tensor, tree: TreePlan, split: Tensor, sign: Tensor) -> Tensor:
         from hardwood.ops import _pruning_kernels as kernels
 
         values = splits.detach() if splits.dtype in (torch.float32, torch.float64) else splits.detach().float()
         values = values.contiguous()
-        plan = parent.numpy(), split.numpy(), sign.to(values.dtype).numpy()
-        q = torch.empty(len(values), len(parent), dtype=values.dtype)
+        plan = tree.parent, split.cpu().numpy(), sign.cpu().to(values.dtype).numpy()
+        q = torch.empty(len(values), len(tree.parent), dtype=values.dtype)
         kernels.path_minima(values.numpy(), *plan, q.numpy())
         ctx.save_for_backward(q)
         ctx.plan, ctx.n_splits = plan, values.shape[1]

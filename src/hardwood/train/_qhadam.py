@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -41,22 +41,35 @@ class QHAdam(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self) -> None:  # type: ignore[override]
         """Take one step."""
+        from hardwood.train import _adam
+
+        each = [parameter for group in self.param_groups for parameter in group["params"]]
+        if all(
+            p.device.type == "cpu" and p.dtype in (torch.float32, torch.float64) and p.is_contiguous() for p in each
+        ):
+            _adam.step_compiled(self, _adam.move_quasi_hyperbolic, _factors)
+            return
         for group in self.param_groups:
-            (beta1, beta2), (nu1, nu2) = group["betas"], group["nus"]
             for parameter in group["params"]:
                 if parameter.grad is None:
                     continue
-                state = self.state[parameter]
-                if not state:
-                    state["step"] = torch.zeros(())
-                    state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(parameter), torch.zeros_like(parameter)
-                state["step"] += 1
-                count = float(state["step"])
+                state = _adam.state_of(self, parameter)
+                new1, beta2, new2, fresh1, kept1, fresh2, kept2, decay, rate, epsilon = _factors(
+                    group, float(state["step"])
+                )
                 slope = parameter.grad
-                if group["weight_decay"]:
-                    slope = slope.add(parameter, alpha=group["weight_decay"])
-                first = state["exp_avg"].lerp_(slope, 1 - beta1)
-                second = state["exp_avg_sq"].mul_(beta2).addcmul_(slope, slope, value=1 - beta2)
-                move = slope.mul(1 - nu1).add_(first, alpha=nu1 / (1 - beta1**count))
-                size = (slope * slope).mul_(1 - nu2).add_(second, alpha=nu2 / (1 - beta2**count)).sqrt_()
-                parameter.addcdiv_(move, size.add_(group["eps"]), value=-group["lr"])
+                if decay:
+                    slope = slope.add(parameter, alpha=decay)
+                first = state["exp_avg"].lerp_(slope, new1)
+                second = state["exp_avg_sq"].mul_(beta2).addcmul_(slope, slope, value=new2)
+                move = slope.mul(fresh1).add_(first, alpha=kept1)
+                size = (slope * slope).mul_(fresh2).add_(second, alpha=kept2).sqrt_()
+                parameter.addcdiv_(move, size.add_(epsilon), value=-rate)
+
+
+def _factors(group: dict[str, Any], count: float) -> Sequence[float]:
+    (beta1, beta2), (nu1, nu2) = group["betas"], group["nus"]
+    return (
+        1 - beta1, beta2, 1 - beta2, 1 - nu1, nu1 / (1 - beta1**count), 1 - nu2, nu2 / (1 - beta2**count),
+        group["weight_decay"], group["lr"], group["eps"],
+    )  # fmt: skip
