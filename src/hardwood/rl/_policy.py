@@ -87,7 +87,9 @@ class TreePolicy(Policy):
         )  # fmt: skip
         with torch.no_grad():
             # On scaled columns thresholds are spread as the observations are, and leaves begin close to indifferent.
-            self.layer.thresholds.copy_(torch.randn(self.layer.thresholds.shape, generator=generator))
+            # Between the two values of a flag all thresholds are alike, and beyond them a node no longer splits.
+            spread = torch.randn(self.layer.thresholds.shape, generator=generator)
+            self.layer.thresholds.copy_(torch.zeros_like(spread) if scale.is_of_flags else spread)
             self.layer.leaf_values.mul_(0.1)
 
     def outputs(self, scaled: Float[Tensor, "rows columns"]) -> Float[Tensor, "rows outputs"]:

@@ -38,13 +38,15 @@ class Settings:
         critic_rate: of the critic.
         weight_decay: decoupled, on split logits, leaf values and the deviation, never on thresholds.
         max_grad_norm: the longest gradient, of policy and critic each; None for any.
+        rate_end: what the rates have come down to at the end of training, in a straight line, as a share of the first.
         reduce_rate: halve all rates when `patience` validations in a row bring no better reward.
         depth: of a tree or soft tree.
         width, n_layers: of a network that acts.
         critic_width, critic_layers: of the critic.
         temperature: of a soft tree's splits.
         log_std: the first deviation's logarithm, in units of half the action's range.
-        hold_noise: for how many steps a tree's leaf keeps its draw of exploration noise (continuous actions).
+        hold_noise: for how many steps of an episode a tree's leaf keeps its draw of exploration, at first.
+        hold_noise_end: the same at the end of training; it grows there by equal factors. None: as at the beginning.
         validations: how often the greedy policy is tried during training, at even distances.
         validation_episodes: on how many episodes each time.
     """
@@ -73,6 +75,7 @@ class Settings:
     critic_rate: float = 1e-3
     weight_decay: float = 1e-4
     max_grad_norm: float | None = None
+    rate_end: float = 1.0
     reduce_rate: bool = True
     patience: int = 5
     depth: int = 7
@@ -83,6 +86,7 @@ class Settings:
     temperature: float = 1.0
     log_std: float = 0.0
     hold_noise: int = 1
+    hold_noise_end: int | None = None
     validations: int = 50
     validation_episodes: int = 5
 
@@ -94,9 +98,13 @@ class Settings:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 reject(name, value, "must be a whole number of at least 1", f"leave it out for {getattr(_CLASS, name)}")
+        if self.hold_noise_end is not None and self.hold_noise_end < 1:
+            reject("hold_noise_end", self.hold_noise_end, "must be at least 1", "leave it out")
         for name in ("gamma", "gae_lambda"):
             if not 0 <= getattr(self, name) <= 1:
-                reject(name, getattr(self, name), "must be from 0 to 1", "use 0.99")
+                reject(name, getattr(self, name), "must be from 0 to 1", f"leave it out for {getattr(_CLASS, name)}")
+        if not 0 < self.rate_end <= 1:
+            reject("rate_end", self.rate_end, "must be above 0 and at most 1", "use 0.1, or leave it out for 1")
         for name in ("clip", "temperature"):
             if not 0 < getattr(self, name) < math.inf:
                 reject(name, getattr(self, name), "must be above 0", f"leave it out for {getattr(_CLASS, name)}")
