@@ -251,6 +251,6 @@ def load_agent(path: str | os.PathLike[str], *, encoder: Encoder | None = None) 
         raise ForestFileError(problem) from None
     if forest is None and (policy is None or agent.kind not in ("mlp", "soft-tree")):
         raise ForestFileError(f"{str(folder)!r} cannot be read: {FOREST} is missing; train again")
-    if isinstance(policy, TreePolicy) and policy.to_forest(columns.names, columns.is_flag) != forest:
+    if isinstance(policy, TreePolicy) and policy.to_forest(columns.names, columns.is_flag, join=True) != forest:
         raise ForestFileError(f"{str(folder)!r} cannot be read: its forest is not its policy; train again")
     return agent

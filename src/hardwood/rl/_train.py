@@ -121,7 +121,7 @@ def train(
         "episodes": len(run.collector.episode_returns), "backend": environments.backend, "interrupted": interrupted,
         "best_validation": None if not run.history else run.best_reward,
     }  # fmt: skip
-    forest = made.to_forest(encoder.names, encoder.is_flag) if isinstance(made, TreePolicy) else None
+    forest = made.to_forest(encoder.names, encoder.is_flag, join=True) if isinstance(made, TreePolicy) else None
     agent = Agent(
         kind, environments.name, encoder, environments.actions, forest, made, chosen.as_dict(), run.history, about
     )  # fmt: skip
