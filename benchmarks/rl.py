@@ -81,12 +81,19 @@ def train(given: argparse.Namespace) -> None:
     for seed in range(given.first_seed, given.first_seed + given.seeds):
         for env in given.envs:
             steps = given.steps or default_steps(env)
-            done = {row["method"] for row in read() if (row["env"], row["seed"]) == (env, str(seed))}
-            missing = [method for method in given.methods if method not in done and suits(method, env)]
+            missing = [
+                method for method in given.methods if suits(method, env) and not is_done(env, method, seed, given.rows)
+            ]
             for source in ("tree", "mlp", "soft-tree"):
                 wanted = [method for method in missing if METHODS[method][1] == source]
                 if wanted:
                     train_one(env, source, wanted, seed, steps, given.rows)
+
+
+def is_done(env: str, method: str, seed: int, folder: Path | None) -> bool:
+    if folder is not None:
+        return (folder / f"{env}.{method}.{seed}.csv").exists()
+    return (env, method, str(seed)) in {(row["env"], row["method"], row["seed"]) for row in read()}
 
 
 def train_one(env: str, source: str, methods: list[str], seed: int, steps: int, folder: Path | None) -> None:
