@@ -191,7 +191,7 @@ def forest_of_tree(tree: HardTree, actions: Actions, feature_names: tuple[str, .
 
 def _join_leaves(forest: Forest) -> Forest:
     """Return a smaller tree with the same best action everywhere: splits that do not change it are dropped."""
-    place = np.cumsum(forest.kind == LEAF) - 1
+    place = (np.cumsum(forest.kind == LEAF) - 1).tolist()
     values = forest.leaf_values.copy()
 
     def join(node: int) -> tuple[list[int], int]:
