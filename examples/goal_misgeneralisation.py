@@ -48,7 +48,7 @@ class MovedAbout(DistShiftEnv):
 
 def moved_about(render_mode: str | None = None) -> Any:
     """Make the environment in which goal and lava are somewhere else each time."""
-    return MovedAbout(render_mode=render_mode)
+    return MovedAbout(render_mode=render_mode, agent_view_size=3)
 
 
 # Columns and actions are chosen by the name.

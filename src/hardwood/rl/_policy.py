@@ -130,13 +130,14 @@ def _spread_splits(layer: HardTrees, flags: bool, generator: torch.Generator | N
     """Let each node of a new tree split the part of the scaled observations that reaches it.
 
     Drawn blindly, most nodes of a deep tree would have nothing left to tell apart: their thresholds lie beyond those
-    above them. So each node begins with one of the columns that were split the least on the way to it, somewhere about
-    the middle of what is left of it; flags at the middle between their two values.
+    above them. So each node begins with one of the columns that were split the least on the way to it, and all its
+    thresholds, those of columns that it may turn to later too, lie somewhere about the middle of what is left there;
+    flags are split at the middle between their two values.
     """
     logits, thresholds = layer.split_logits[0].numpy(), layer.thresholds[0].numpy()
     n_nodes, n_columns = logits.shape
-    thresholds[:] = 0.0 if flags else torch.randn(thresholds.shape, generator=generator).numpy()
-    places = 0.3 + 0.4 * torch.rand(n_nodes, generator=generator).numpy()
+    thresholds[:] = 0.0
+    places = 0.3 + 0.4 * torch.rand(thresholds.shape, generator=generator).numpy()
     low, high = np.full((2 * n_nodes + 1, n_columns), -2.0), np.full((2 * n_nodes + 1, n_columns), 2.0)
     splits = np.zeros((2 * n_nodes + 1, n_columns), np.int64)
     for node in range(n_nodes):
@@ -144,7 +145,7 @@ def _spread_splits(layer: HardTrees, flags: bool, generator: torch.Generator | N
         column, largest = fresh[logits[node, fresh].argmax()], logits[node].argmax()
         logits[node, [column, largest]] = logits[node, [largest, column]]
         if not flags:
-            thresholds[node, column] = low[node, column] + places[node] * (high[node, column] - low[node, column])
+            thresholds[node] = low[node] + places[node] * (high[node] - low[node])
         for child in (2 * node + 1, 2 * node + 2):
             low[child], high[child], splits[child] = low[node], high[node], splits[node]
             splits[child, column] += 1
