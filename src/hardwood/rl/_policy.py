@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import abc
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -113,17 +112,13 @@ class TreePolicy(Policy):
         """Return the tree as it is now, for acting."""
         return TreeActor(self.actions, self.hard_tree(), self._log_std_now())
 
-    def to_forest(
-        self, feature_names: tuple[str, ...] | None = None, flags: bool = False, *, join: bool = False
-    ) -> Forest:
+    def to_forest(self, feature_names: tuple[str, ...] | None = None, flags: bool = False) -> Forest:
         """Return the tree as a pruned `Forest` on raw observations; `flags` says that every column is 0 or 1.
 
-        Its prediction is the best action: its name, or the numbers to set, within their range. `join` makes one leaf of
-        neighbours with the same best action: the tree acts as before, and its leaves say the mean of their logits.
+        Its prediction is the best action: its name, or the numbers to set, within their range.
         """
         names = feature_names or tuple(f"x{column}" for column in range(len(self.scale.mean)))
-        forest = forest_of_tree(self.hard_tree(), self.actions, names, flags)
-        return _join_leaves(forest) if join and self.actions.is_discrete else forest
+        return forest_of_tree(self.hard_tree(), self.actions, names, flags)
 
 
 def _spread_splits(layer: HardTrees, flags: bool, generator: torch.Generator | None) -> None:
@@ -188,29 +183,6 @@ def forest_of_tree(tree: HardTree, actions: Actions, feature_names: tuple[str, .
         output_names=None if actions.is_discrete else actions.names,
     )
     return forest.prune()
-
-
-def _join_leaves(forest: Forest) -> Forest:
-    """Return a smaller tree with the same best action everywhere: splits that do not change it are dropped."""
-    place = (np.cumsum(forest.kind == LEAF) - 1).tolist()
-    values = forest.leaf_values.copy()
-
-    def join(node: int) -> tuple[list[int], int]:
-        """Return the leaves below a node, and the best action if it is the same at all of them, else -1."""
-        if forest.left[node] < 0:
-            return [place[node]], int(forest.leaf_values[place[node]].argmax())
-        (left, one), (right, other) = join(int(forest.left[node])), join(int(forest.right[node]))
-        leaves = left + right
-        if one != other or one < 0:
-            return leaves, -1
-        mean = forest.leaf_values[leaves].mean(0)
-        if int(mean.argmax()) != one:  # two actions are equal, but for rounding
-            return leaves, -1
-        values[leaves] = mean
-        return leaves, one
-
-    join(0)
-    return replace(forest, leaf_values=values).prune()
 
 
 class MLPPolicy(Policy):
