@@ -131,23 +131,31 @@ _CLASS = Settings
 # Names are the beginnings of ids. What an environment asks for, whatever acts:
 _ENVIRONMENTS: dict[str, dict[str, Any]] = {
     "CartPole": {"steps": 300_000},
-    "Acrobot": {"steps": 800_000, "validation_episodes": 50},
+    "Acrobot": {"steps": 500_000},
     "MountainCarContinuous": {"steps": 400_000, "gamma": 0.999, "entropy": 0.0},
-    "Pendulum": {"gamma": 0.95, "entropy": 0.0, "log_std": -0.5, "log_std_rate": 0.003, "validation_episodes": 50},
-    "LunarLander": {"gamma": 0.999, "gae_lambda": 0.98},
-    "MiniGrid": {"steps": 250_000, "entropy": 0.05, "entropy_end": 0.0},
-    "MiniGrid-LavaGapS7": {"steps": 1_000_000, "validation_episodes": 50},
+    "Pendulum": {"gamma": 0.95, "entropy": 0.0, "log_std": -0.5, "log_std_rate": 0.003},
+    "MiniGrid": {"steps": 150_000, "entropy": 0.05},
+    "MiniGrid-DoorKey": {"steps": 500_000},
+    "MiniGrid-LavaGapS7": {"steps": 1_000_000},
     "MiniGrid-DistShift": {"steps": 100_000},
 }
 # What a tree asks for there. Found on training seeds that the benchmark does not report.
 _TREE: dict[str, dict[str, Any]] = {
-    "CartPole": {"depth": 5, "batch_size": 256},
+    "CartPole": {"depth": 5, "batch_size": 256, "target_kl": None, "validation_episodes": 50},
+    "Acrobot": {"validation_episodes": 50},
     # The goal is found only by swinging: noise that leans one way at a leaf swings, noise that changes does not.
     "MountainCarContinuous": {
         "depth": 4, "hold_noise": 20, "rollout_steps": 256, "growth": 2, "split_rate": 5e-4, "threshold_rate": 5e-3,
         "rate_end": 0.3, "log_std_rate": 0.003, "critic_rate": 0.003, "target_kl": None,
+        "validation_episodes": 50,
     },
-    "Pendulum": {"target_kl": None},
+    "Pendulum": {
+        "hold_noise": 4, "target_kl": 0.03, "split_rate": 1e-3, "threshold_rate": 5e-3, "validation_episodes": 50,
+    },
+    "LunarLander": {
+        "growth": 1, "batch_size": 256, "epochs": 5, "target_kl": None, "split_rate": 1e-3, "threshold_rate": 5e-3,
+        "leaf_rate": 0.01, "hold_noise_end": 10, "validation_episodes": 30,
+    },
     # Much looks the same to the agent: what two actions by turns get it out of, one alone may not. Leaves that hold
     # their draw longer and longer let it learn what a tree that does not draw can rely on.
     "MiniGrid": {
@@ -156,6 +164,7 @@ _TREE: dict[str, dict[str, Any]] = {
     },
     "MiniGrid-LavaGapS7": {
         "rollout_steps": 256, "growth": 2, "batch_size": 1024, "epochs": 10, "hold_noise_end": 30,
+        "validation_episodes": 50,
     },
 }  # fmt: skip
 _OTHERS: dict[str, Any] = {"growth": 1, "batch_size": 256, "epochs": 7, "target_kl": None, "validation_episodes": 5}
