@@ -295,8 +295,8 @@ def test_clone_and_parameters(frame: Any):
     ("name", "value"),
     [
         ("fusion", "sum"), ("normalization", "batch"), ("init", "best"), ("encoder_warmup", -1), ("alternate", 0.5),
-        ("encoder_every", 0), ("encoder_rate", -1.0), ("head_rate", "fast"), ("table_model", "forest"),
-        ("encoder_warmup", 4), ("max_depth", 0), ("branches", "none"),
+        ("encoder_every", 0), ("encoder_rate", -1.0), ("tree_rate", np.inf), ("head_rate", "fast"),
+        ("table_model", "forest"), ("encoder_warmup", 4), ("max_depth", 0), ("branches", "none"),
     ],
 )  # fmt: skip
 def test_parameters_that_mean_nothing_are_refused(frame: Any, name: str, value: Any):

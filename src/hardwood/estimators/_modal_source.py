@@ -130,7 +130,7 @@ class ModalSource(RowSource):
         made = []
         for start in range(0, len(self), rows_at_once):
             part = self._part(name, list(range(start, min(start + rows_at_once, len(self)))), None).to(device)
-            if bool(part.present.any()):
+            if part.n_cells > 0:
                 with torch.no_grad():
                     made.append(branch.encode(part.values).cpu())
         counts = [sum(cell is not None for cell in of_row) for of_row in self.cells[name]]

@@ -41,8 +41,8 @@ else:
 
 _BACKGROUND_ROWS = 256
 _WORK_OF_ENCODERS = 10_000_000  # what a step with encoders counts for at least: two threads, and a GPU, pay
-# Learning rates of split logits, thresholds, leaf values and leaf weights, as GRANDE's.
-_RATES = {"greedy": (0.01, 0.01, 0.01, 0.005), "random": (0.01, 0.05, 0.05, 0.001)}
+# Learning rates of split logits, thresholds, leaf values and leaf weights, in GRANDE's proportions to `tree_rate`.
+_PROPORTIONS = {"greedy": (1.0, 1.0, 1.0, 0.5), "random": (1.0, 5.0, 5.0, 0.1)}
 _RATE_NAMES = ("split_logits_rate", "thresholds_rate", "leaf_values_rate", "leaf_weights_rate")
 
 
@@ -58,6 +58,7 @@ class MultimodalEstimator(BaseEstimator):  # type: ignore[misc]
     table_model: Any
     max_iter: int
     batch_size: int | str
+    tree_rate: float
     encoder_rate: float
     head_rate: float
     dropout: float
@@ -229,7 +230,8 @@ class MultimodalEstimator(BaseEstimator):  # type: ignore[misc]
         return ModalSource(table, readers, cells, numbers)
 
     def _settings(self, network: MultimodalTrees, batch: int, seed: int, validated: bool) -> TrainingSettings:
-        rates: dict[str, Any] = dict(zip(_RATE_NAMES, _RATES[self.init], strict=True))
+        proportions = zip(_RATE_NAMES, _PROPORTIONS[self.init], strict=True)
+        rates: dict[str, Any] = {name: self.tree_rate * each for name, each in proportions}
         parts = tuple(
             (f"encoders.{place}.encoder", self.encoder_rate if branch.rate is None else branch.rate)
             for place, branch in enumerate(self.branches_)
@@ -241,6 +243,7 @@ class MultimodalEstimator(BaseEstimator):  # type: ignore[misc]
             learning_rate=self.head_rate,
             part_rates=parts,
             **rates,
+            missing_logits_rate=self.tree_rate,
             betas=(0.9, 0.95),
             tree_dropout=self.dropout if network.n_trees > 1 else 0.0,
             patience=self.n_iter_no_change + self.encoder_warmup if validated else None,
@@ -371,7 +374,7 @@ class MultimodalEstimator(BaseEstimator):  # type: ignore[misc]
         for name, least in (("encoder_warmup", 0), ("alternate", 0), ("encoder_every", 1)):
             if not is_whole(given[name]) or given[name] < least:
                 reject(name, given[name], f"must be an integer of at least {least}", f"pass {name}={least} or more")
-        for name in ("encoder_rate", "head_rate"):
+        for name in ("tree_rate", "encoder_rate", "head_rate"):
             if not isinstance(given[name], (int, float)) or not 0 <= given[name] < np.inf:
                 reject(name, given[name], "must be a finite number of at least 0", f"try {name}=0.001")
         if self.table_model != "trees" and not callable(self.table_model):

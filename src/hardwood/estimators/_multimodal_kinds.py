@@ -35,6 +35,7 @@ class MultimodalClassifier(ClassifierMixin, MultimodalEstimator):  # type: ignor
             takes the trees' place.
         max_iter: passes over the rows, at most.
         batch_size: rows of a step; "auto" takes 16 to 128, growing with the frame.
+        tree_rate: learning rate of the trees' splits; thresholds and leaves have theirs in GRANDE's proportions to it.
         encoder_rate: learning rate of encoders; a branch may have its own.
         head_rate: learning rate of projections and linear layers.
         dropout: share of trees that each step leaves out.
@@ -70,6 +71,7 @@ class MultimodalClassifier(ClassifierMixin, MultimodalEstimator):  # type: ignor
         table_model: Any = "trees",
         max_iter: int = 60,
         batch_size: int | Literal["auto"] = "auto",
+        tree_rate: float = 0.01,
         encoder_rate: float = 0.002,
         head_rate: float = 0.005,
         dropout: float = 0.2,
@@ -140,6 +142,7 @@ class MultimodalRegressor(RegressorMixin, MultimodalEstimator):  # type: ignore[
         table_model: Any = "trees",
         max_iter: int = 60,
         batch_size: int | Literal["auto"] = "auto",
+        tree_rate: float = 0.01,
         encoder_rate: float = 0.002,
         head_rate: float = 0.005,
         dropout: float = 0.2,

@@ -29,6 +29,11 @@ class Part:
     present: Bool[Tensor, "rows views"]
     encoded: bool = False  # whether the values are what the encoder makes of the cells
 
+    @property
+    def n_cells(self) -> int:
+        """The cells that are there."""
+        return len(next(iter(self.values.values())) if isinstance(self.values, dict) else self.values)
+
     def to(self, device: torch.device) -> Part:
         """Return the part on a device."""
         values = self.values
@@ -101,17 +106,20 @@ class EncoderBranch(nn.Module):
     def embed(self, part: Part) -> Float[Tensor, "rows width"]:
         """Return the rows' embeddings before normalisation."""
         present = part.present
-        cells = present.new_full((*present.shape, self.cell_width), torch.nan, dtype=self._dtype)
-        if bool(present.any()):
+        shape = (*present.shape, self.cell_width)
+        cells = present.new_full(shape, torch.nan, dtype=self._dtype)
+        if part.n_cells > 0:
             encoded = part.values if part.encoded else self.encode(part.values)
             assert isinstance(encoded, Tensor)
             # An encoder that runs in half precision gives numbers of that kind.
-            cells = cells.index_put((present,), self.projection(encoded.to(self._dtype)))
+            known: Tensor = self.projection(encoded.to(self._dtype))
+            # Where none is missing nothing has to be looked up, for which a step would wait for the GPU.
+            cells = known.view(shape) if part.n_cells == present.numel() else cells.index_put((present,), known)
         if self.views == "concat":
             return cells.flatten(1)
-        known = torch.where(present[..., None], cells, 0.0).sum(1)
+        total = torch.where(present[..., None], cells, 0.0).sum(1)
         count = present.sum(1, keepdim=True)
-        return torch.where(count > 0, known / count.clamp(min=1), torch.nan)
+        return torch.where(count > 0, total / count.clamp(min=1), torch.nan)
 
     def encode(self, values: Tensor | dict[str, Tensor]) -> Float[Tensor, "cells numbers"]:
         """Return what the encoder makes of cells, before the projection."""

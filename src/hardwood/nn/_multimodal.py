@@ -183,9 +183,11 @@ class MultimodalTrees(nn.Module):
         return answer
 
     def _encoders_move(self) -> bool:
-        """Tell whether this step trains the encoders, and count it."""
+        """Tell whether this step trains the encoders, and count it if some do not."""
         if not self.training:
             return True
+        if self.encoder_every == 1:  # to read a count would wait for the GPU
+            return self.phase != "trees"
         self.steps += 1
         if self.phase in ("encoders", "warm_up"):
             return True
