@@ -35,7 +35,8 @@ class ImageBranch:
         views: several columns' embeddings side by side ("concat"), or their mean ("mean").
         width: numbers of an embedding after a linear projection; "auto" projects embeddings of more than 32 to 32,
             None none.
-        tuning: "full" trains the encoder, "last" its last layer, "frozen" nothing of it.
+        tuning: "full" trains the encoder, "last" its last layer (of those with a matrix of parameters, and what
+            normalises after it), "frozen" nothing of it.
         rate: its learning rate; the estimator's `encoder_rate` by default.
         pixel_mean, pixel_scale: what a pre-trained encoder expects of channels whose values lie between 0 and 1.
     """

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from hardwood._typing import Bool, Float
 from hardwood.errors import reject
-from hardwood.nn._backbones import last_layer
+from hardwood.nn._backbones import last_layers
 from hardwood.nn._running_norm import RunningNorm
 
 Tuning = Literal["full", "last", "frozen"]
@@ -50,8 +50,8 @@ class EncoderBranch(nn.Module):
         n_views: cells of each row that it sees, such as four photographs of one house.
         views: "concat" keeps the numbers of each cell apart, "mean" averages over the cells that are there.
         width: numbers of a cell after the projection; None leaves the encoder's own.
-        tuning: what training moves: the "full" encoder, its "last" layer, or nothing of it ("frozen"). The projection
-            is always trained.
+        tuning: what training moves: the "full" encoder, its "last" layer with a matrix of parameters (and
+            normalisations after it), or nothing of it ("frozen"). The projection is always trained.
         normalization: "running" (`RunningNorm`) or "none".
         pixel_mean, pixel_scale: images of bytes become `(bytes / 255 - pixel_mean) / pixel_scale`, for each channel.
     """
@@ -86,8 +86,8 @@ class EncoderBranch(nn.Module):
         pixels = (torch.tensor(each)[:, None, None] for each in (pixel_mean, pixel_scale))
         for name, each in zip(("_pixel_mean", "_pixel_scale"), pixels, strict=True):
             self.register_buffer(name, each, persistent=False)
-        # In a tuple, so that it is not a second child of this module.
-        self._last: tuple[nn.Module, ...] = (last_layer(encoder),) if tuning == "last" else ()
+        # In a tuple, so that they are not children of this module a second time.
+        self._last: tuple[nn.Module, ...] = tuple(last_layers(encoder)) if tuning == "last" else ()
         if tuning != "full":
             encoder.requires_grad_(False)
         for layer in self._last:
