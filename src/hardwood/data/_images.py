@@ -19,6 +19,16 @@ Image = UInt8[np.ndarray, "channels height width"]
 # A shift moves an image by up to this part of its side; colours change by up to this part.
 _SHIFT, _COLOUR = 1 / 8, 0.2
 _MOST_WORKERS = 8
+_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
+
+
+def looks_like_image(text: str) -> bool:
+    """Tell whether a text may be the path of an image, by its ending.
+
+    >>> looks_like_image("photos/Front.JPG"), looks_like_image("front door")
+    (True, False)
+    """
+    return text.lower().endswith(_ENDINGS)
 
 
 class ImageReader:

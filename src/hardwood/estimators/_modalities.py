@@ -10,10 +10,10 @@ from typing import Any, Literal
 from torch import nn
 
 from hardwood.data._cells import is_missing
+from hardwood.data._images import looks_like_image
 from hardwood.errors import reject
 
 Width = int | Literal["auto"] | None
-_IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
 # A column of texts this long on average, most of them different, is prose and no category.
 _WORDS_OF_PROSE = 4.0
 _DIFFERENT = 0.5
@@ -164,7 +164,7 @@ def _kind(column: Any) -> str:
     cells = [cell for cell in column.head(1000).to_list() if not is_missing(cell)]
     if not cells or not all(isinstance(cell, (str, bytes)) for cell in cells):
         return "table"
-    if all(isinstance(cell, bytes) or cell.lower().endswith(_IMAGE_ENDINGS) for cell in cells):
+    if all(isinstance(cell, bytes) or looks_like_image(cell) for cell in cells):
         return "image"
     if not all(isinstance(cell, str) for cell in cells):
         return "table"
