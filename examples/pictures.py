@@ -70,7 +70,8 @@ def page(model: MultimodalClassifier, X: pd.DataFrame, y: np.ndarray, folder: Pa
     tree = draw.svg(model.forest_, title="One of the table's trees: what it adds to each shelf's score")
     style = "body{font:16px sans-serif;max-width:60em;margin:2em auto}img{image-rendering:pixelated;width:96px}"
     style += ".row{display:flex;align-items:flex-start;gap:1.5em;border-top:1px solid #ccc;padding:1em 0}"
-    style += ".bar{box-sizing:border-box;background:#cde;white-space:nowrap;margin:2px 0;padding:2px 4px}p{margin:.5em 0}"
+    style += ".bar{box-sizing:border-box;background:#cde;white-space:nowrap;margin:2px 0;padding:2px 4px}"
+    style += "p{margin:.5em 0}"
     title = "Which shelf? A picture and a table, one model"
     return (
         f"<!doctype html><meta charset=utf-8><title>{title}</title><style>{style}</style><h1>{title}</h1>"
