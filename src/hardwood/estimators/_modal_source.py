@@ -46,11 +46,9 @@ class Reader:
             columns = columns_of(self.branch)
             labels = [f"X[{columns[view]!r}][{row}]" for row, view in places]
             images = self.images.read(cells, labels)
-            if epoch is not None and self.images.augment and len(images):
-                images = np.stack(
-                    [self.images.augmented(image, epoch, *place) for image, place in zip(images, places, strict=True)]
-                )
-            return torch.from_numpy(images)
+            if epoch is not None:
+                images = self.images.augmented(images, epoch, places)
+            return torch.from_numpy(np.ascontiguousarray(images))
         if self.hasher is not None:
             return torch.from_numpy(self.hasher(cells))
         return self._tokens(list(cells))
