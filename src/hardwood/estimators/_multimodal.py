@@ -25,7 +25,7 @@ from hardwood.estimators._multimodal_forest import lowered
 from hardwood.estimators._multimodal_network import new_network, plant
 from hardwood.estimators._multimodal_turns import Turns
 from hardwood.estimators._parameters import check_parameters, is_whole
-from hardwood.estimators._rows import Rows, checked, class_weights, draw_seed
+from hardwood.estimators._rows import Rows, checked, class_weights, draw_seed, new_encoder, that_count
 from hardwood.estimators._target import Target
 from hardwood.forest import Forest
 from hardwood.forest._combine import apply_link
@@ -104,11 +104,11 @@ class MultimodalEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> None:
         with all_or_nothing(self):
             self._check_parameters()
-            frame = frame_of(X)
+            frame_of(X)  # says what is wrong with X
             weight = checked(X, y, sample_weight)
             seed = draw_seed(self.random_state)
-            numbers = np.flatnonzero(weight > 0)
-            frame, y, weight = frame[numbers], y[numbers], weight[numbers]
+            X, y, weight, numbers = that_count(X, y, weight)
+            frame = frame_of(X)
             target = make_target(y, weight)
             rows = Rows(None, target, class_weights(target, self.class_weight, weight))
             self.branches_, self.table_columns_ = recognise(frame, self.branches)
@@ -123,8 +123,7 @@ class MultimodalEstimator(BaseEstimator):  # type: ignore[misc]
         if self.early_stopping:
             training, held_out = split_rows(len(rows), self.validation_fraction, seed, rows.labels)
             validation = held_out if len(held_out) else None
-        of_training = rows.target.take(training), rows.weight[training]
-        table = self._encode(frame, *of_training, training, validation, seed)
+        table = self._encode(frame, rows, training, validation, seed)
         source = self._source(frame, table, numbers, seed, True)
         batch = self._batch_size(len(training))
         work = _WORK_OF_ENCODERS if self.branches_ else batch * self.n_estimators * self.max_depth * table.shape[1]
@@ -192,8 +191,7 @@ class MultimodalEstimator(BaseEstimator):  # type: ignore[misc]
     def _encode(
         self,
         frame: Any,
-        target: Target,
-        weight: Float[np.ndarray, " training"],
+        rows: Rows,
         training: Int[np.ndarray, " training"],
         validation: Int[np.ndarray, " validation"] | None,
         seed: int,
@@ -202,20 +200,13 @@ class MultimodalEstimator(BaseEstimator):  # type: ignore[misc]
         self.encoder_ = None
         if not self.table_columns_:
             return np.zeros((len(frame), 0), np.float32)
-        chosen = frame.select(list(self.table_columns_))
-        self.encoder_ = TableEncoder(
-            numeric=self.numeric,
-            categorical_features=self.categorical_features,
-            one_hot_max_size=self.one_hot_max_size,
-            task="regression" if target.codes is None else "classification",
-            seed=seed,
-        )
-        y = target.values if target.codes is None else target.codes
-        made = self.encoder_.fit_transform(chosen[training].to_native(), y, weight)
+        of_table = Rows(frame.select(list(self.table_columns_)).to_native(), rows.target, rows.weight)
+        self.encoder_ = new_encoder(self, rows.target, seed)
+        made = of_table.take(training).encoded(self.encoder_)
         table = np.empty((len(frame), made.shape[1]), np.float32)
         table[training] = made
         if validation is not None:
-            table[validation] = self.encoder_.transform(chosen[validation].to_native())
+            table[validation] = self.encoder_.transform(of_table.take(validation).X)
         return table
 
     def _source(
