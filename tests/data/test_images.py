@@ -80,6 +80,20 @@ def test_what_is_drawn_for_an_image_is_spread_evenly():
     assert len(np.unique(drawn)) == drawn.size
 
 
+def test_words_are_left_out_by_row_view_and_epoch_alone():
+    from hardwood.data._augment import without_words
+
+    words = np.arange(1, 1 + 40 * 50).reshape(40, 50)
+    places = np.stack([np.arange(40), np.zeros(40, np.int64)], axis=1)
+    left = without_words(words, 0.3, 1, 2, places)
+    assert 0.65 < (left == words).mean() < 0.75
+    assert ((left == words) | (left == 0)).all()
+    # A text alone, and beside shorter ones, loses the same words.
+    assert (without_words(words[7:8, :20], 0.3, 1, 2, places[7:8]) == left[7, :20]).all()
+    assert (without_words(words, 0.3, 1, 3, places) != left).any()
+    assert without_words(words, 0.0, 1, 2, places) is words
+
+
 def test_each_augmentation_does_what_it_says():
     image = np.arange(2 * 8 * 8, dtype=np.uint8).reshape(2, 8, 8)
     many, places = np.stack([image] * 40), [(row, 0) for row in range(40)]

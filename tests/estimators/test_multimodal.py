@@ -304,6 +304,21 @@ def test_parameters_that_mean_nothing_are_refused(frame: Any, name: str, value: 
         MultimodalClassifier(**small(**{name: value})).fit(*frame)
 
 
+def test_words_are_left_out_in_training_alone(frame: Any):
+    X, y = frame
+    texts = X[["note"]]
+
+    def answers(**given: Any) -> np.ndarray:
+        branch = TextBranch("note", n_buckets=64, **given)
+        return MultimodalClassifier(**small(branches=[branch], max_iter=3)).fit(texts, y).predict_proba(texts)
+
+    assert (answers(word_dropout=0.5) == answers()).all()
+    assert (answers(word_dropout=0.0) != answers()).any()
+    assert (answers(word_dropout=0.9, tuning="frozen") == answers(word_dropout=0.0, tuning="frozen")).all()
+    with pytest.raises(InvalidArgumentError, match="word_dropout"):
+        answers(word_dropout=1.0)
+
+
 def test_arrays_have_no_names():
     with pytest.raises(InvalidArgumentError, match="Arrow table"):
         MultimodalClassifier().fit(np.zeros((4, 2)), [0, 1, 0, 1])

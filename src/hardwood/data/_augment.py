@@ -1,4 +1,4 @@
-"""What training does to images: mirrored, moved, with other light; a batch at once, by row, view and epoch alone."""
+"""What training does to images and texts, a batch at once: each by its row, its view and the epoch alone."""
 
 from __future__ import annotations
 
@@ -46,10 +46,23 @@ def augmented(
     return images
 
 
+def without_words(
+    words: Int[np.ndarray, "texts words"],
+    share: float,
+    seed: int,
+    epoch: int,
+    places: Int[np.ndarray, "texts row_view"],
+) -> Int[np.ndarray, "texts words"]:
+    """Return texts in which a share of the words is left out (0), drawn anew for each row, view and epoch."""
+    if not share:
+        return words
+    return np.where(_uniform(seed, epoch, places, words.shape[1]) < share, 0, words)
+
+
 def _uniform(
-    seed: int, epoch: int, places: Int[np.ndarray, "images row_view"], n: int
-) -> Float[np.ndarray, "images numbers"]:
-    """Return numbers from 0 to 1 for each image: a hash of the seed, the epoch, its row, its view and their place."""
+    seed: int, epoch: int, places: Int[np.ndarray, "cells row_view"], n: int
+) -> Float[np.ndarray, "cells numbers"]:
+    """Return numbers from 0 to 1 for each cell: a hash of the seed, the epoch, its row, its view and their place."""
     state = np.zeros(len(places), np.uint64)
     for part in (np.uint64(seed), np.uint64(epoch), *places.astype(np.uint64).T):
         state = _mixed(state + _GOLDEN + part)

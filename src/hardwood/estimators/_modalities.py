@@ -66,6 +66,8 @@ class TextBranch:
         tokenizer: a transformers tokenizer, or a function from a list of texts to a tensor or a dict of tensors. Needed
             with an encoder.
         n_buckets, n_grams, most_words: of the hashed words; `most_words` also cuts what a tokenizer gives.
+        word_dropout: share of the hashed words that training leaves out, drawn anew for each row and pass: a bag of
+            words otherwise knows its texts by heart after a few passes. A frozen encoder sees all words.
         views, width, tuning, rate: as for `ImageBranch`.
     """
 
@@ -75,6 +77,7 @@ class TextBranch:
     n_buckets: int = 4096
     n_grams: int = 2
     most_words: int = 256
+    word_dropout: float = 0.5
     views: Literal["concat", "mean"] = "concat"
     width: Width = "auto"
     tuning: Literal["full", "last", "frozen"] = "full"
@@ -145,6 +148,8 @@ def recognise(frame: Any, given: Any) -> tuple[tuple[Branch, ...], tuple[str, ..
             taken.add(column)
         if isinstance(branch, TextBranch) and (branch.encoder is None) != (branch.tokenizer is None):
             reject("tokenizer", branch.tokenizer, "and encoder go together", "pass both, or neither for hashed words")
+        if isinstance(branch, TextBranch) and not 0 <= branch.word_dropout < 1:
+            reject("word_dropout", branch.word_dropout, "must be at least 0 and below 1", "try word_dropout=0.5")
     if looked_at:
         for column in frame.columns:
             kind = "table" if column in taken or column in tabular else _kind(frame.get_column(column))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -36,9 +37,16 @@ class Part:
 
     def to(self, device: torch.device) -> Part:
         """Return the part on a device."""
+        return self._each(lambda tensor: tensor.to(device, non_blocking=tensor.is_pinned()))
+
+    def pin_memory(self) -> Part:
+        """Return the part in memory from which a GPU copies while it works."""
+        return self._each(Tensor.pin_memory)
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> Part:
         values = self.values
-        moved = {n: t.to(device) for n, t in values.items()} if isinstance(values, dict) else values.to(device)
-        return Part(moved, self.present.to(device), self.encoded)
+        changed = {n: change(t) for n, t in values.items()} if isinstance(values, dict) else change(values)
+        return Part(changed, change(self.present), self.encoded)
 
 
 class EncoderBranch(nn.Module):

@@ -33,7 +33,12 @@ class ModalBatch:
 
     def to(self, device: torch.device) -> ModalBatch:
         """Return the rows on a device."""
-        return ModalBatch(self.table.to(device), {name: part.to(device) for name, part in self.parts.items()})
+        table = self.table.to(device, non_blocking=self.table.is_pinned())
+        return ModalBatch(table, {name: part.to(device) for name, part in self.parts.items()})
+
+    def pin_memory(self) -> ModalBatch:
+        """Return the rows in memory from which a GPU copies while it works."""
+        return ModalBatch(self.table.pin_memory(), {name: part.pin_memory() for name, part in self.parts.items()})
 
 
 class MultimodalTrees(nn.Module):
