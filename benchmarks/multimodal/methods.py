@@ -22,8 +22,6 @@ BOTH: dict[str, dict[str, Any]] = {
     "both: MLP": {"table_model": mlp},
     "both: ResNet": {"table_model": resnet},
     "both: GRANDE": {},
-    "both: GRANDE, gated": {"fusion": "gated"},
-    "both: GRANDE, trees on all": {"fusion": "trees"},
 }
 # Trees that split embeddings while these move. The first is plain joint training, as the thesis describes the problem.
 PLAIN: dict[str, Any] = {"fusion": "trees", "init": "random", "normalization": "none", "encoder_warmup": 0}
