@@ -71,3 +71,30 @@ def test_a_network_on_the_gpu_says_what_it_says_on_the_cpu(frame: Any):
             there = network.cuda()(rows).cpu()
         torch.testing.assert_close(there, here, atol=1e-4, rtol=1e-4)
         network.cpu()
+
+
+def test_a_step_never_waits_for_the_gpu():
+    pytest.importorskip("benchmarks.multimodal.speed")
+    from benchmarks.multimodal.speed import stepper
+
+    for trees in (True, False):
+        step = stepper(trees, (16, 32, (8, 8)), 5, 3, 8, "cuda")
+        for _ in range(2):
+            step()  # compiles, and makes the optimiser's state
+        mode = torch.cuda.get_sync_debug_mode()
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            step()
+        finally:
+            torch.cuda.set_sync_debug_mode(mode)
+
+
+def test_batches_reach_the_gpu_whole(frame: Any):
+    X, y = frame
+    model = MultimodalClassifier(**small(max_iter=2)).fit(X, y)
+    batch = model._rows_of(X).load()
+    there = batch.pin_memory().to(torch.device("cuda"))
+    torch.testing.assert_close(there.table.cpu(), batch.table, rtol=0, atol=0, equal_nan=True)
+    for name, part in batch.parts.items():
+        assert there.parts[name].values.cpu().equal(part.values)
+        assert there.parts[name].present.cpu().equal(part.present)
