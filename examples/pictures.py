@@ -55,9 +55,8 @@ def fit(
     """Return a model of some columns."""
     image = ImageBranch("picture", size=8, channels=1, folder=folder, augment=("shift",))
     branches = [image] if "picture" in columns else []
-    warm_up = min(5, epochs - 1) if branches else 0
-    options = {"n_estimators": trees, "max_depth": 4, "max_iter": epochs, "encoder_warmup": warm_up}
-    return MultimodalClassifier(branches, **options, random_state=0).fit(X[columns], y)
+    model = MultimodalClassifier(branches, n_estimators=trees, max_depth=4, max_iter=epochs, random_state=0)
+    return model.fit(X[columns], y)
 
 
 def page(model: MultimodalClassifier, X: pd.DataFrame, y: np.ndarray, folder: Path) -> str:

@@ -25,21 +25,25 @@ BOTH: dict[str, dict[str, Any]] = {
 }
 # Trees that split embeddings while these move. The first is plain joint training, as the thesis describes the problem.
 PLAIN: dict[str, Any] = {"fusion": "trees", "init": "random", "normalization": "none", "encoder_warmup": 0}
+NORM = PLAIN | {"normalization": "running"}
+GREEDY = NORM | {"init": "greedy"}
+CONCAT: dict[str, Any] = {"fusion": "concat", "init": "greedy", "normalization": "running"}
 MOVING: dict[str, dict[str, Any]] = {
     "joint": PLAIN,
     "slow encoder": PLAIN | {"encoder_rate": 0.0002},
     "alternate": PLAIN | {"alternate": 2},
     "encoder every 4th step": PLAIN | {"encoder_every": 4},
-    "running norm": PLAIN | {"normalization": "running"},
-    "warm-up": PLAIN | {"encoder_warmup": 5},
-    "norm + warm-up": PLAIN | {"normalization": "running", "encoder_warmup": 5},
-    "norm + warm-up + greedy trees": {"fusion": "trees", "encoder_warmup": 5},
-    "the same, warm-up 15": {"fusion": "trees", "encoder_warmup": 15},
-    "the same + encoder every 4th step": {"fusion": "trees", "encoder_warmup": 5, "encoder_every": 4},
-    "concat, no warm-up": {"encoder_warmup": 0},
-    "concat, warm-up": {"encoder_warmup": 5},
-    "concat, warm-up 15": {"encoder_warmup": 15},
-    "gated, warm-up": {"fusion": "gated", "encoder_warmup": 5},
+    "running norm": NORM,
+    "warm-up 5": PLAIN | {"encoder_warmup": 5},
+    "norm + warm-up 5": NORM | {"encoder_warmup": 5},
+    "norm + warm-up 15": NORM | {"encoder_warmup": 15},
+    "norm + warm-up 5 + greedy trees": GREEDY | {"encoder_warmup": 5},
+    "norm + warm-up 15 + greedy trees": GREEDY | {"encoder_warmup": 15},
+    "norm + warm-up 5 + greedy trees + every 4th step": GREEDY | {"encoder_warmup": 5, "encoder_every": 4},
+    "concat, no warm-up": CONCAT | {"encoder_warmup": 0},
+    "concat, warm-up 5": CONCAT | {"encoder_warmup": 5},
+    "concat, warm-up 15": CONCAT | {"encoder_warmup": 15},
+    "gated, warm-up 5": CONCAT | {"fusion": "gated", "encoder_warmup": 5},
 }
 METHODS = (*TABLE, "other branch", *BOTH)
 

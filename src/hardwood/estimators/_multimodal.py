@@ -23,7 +23,7 @@ from hardwood.estimators._modal_source import ModalSource, Reader, cells_of, fra
 from hardwood.estimators._modalities import Branch, augmentations_of, columns_of, name_of, recognise
 from hardwood.estimators._multimodal_forest import lowered
 from hardwood.estimators._multimodal_network import new_network, plant
-from hardwood.estimators._multimodal_turns import Turns
+from hardwood.estimators._multimodal_turns import Turns, init_of, warm_up_of
 from hardwood.estimators._parameters import check_parameters, is_whole
 from hardwood.estimators._rows import Rows, checked, class_weights, draw_seed, new_encoder, that_count
 from hardwood.estimators._target import Target
@@ -63,7 +63,7 @@ class MultimodalEstimator(BaseEstimator):  # type: ignore[misc]
     head_rate: float
     dropout: float
     normalization: Any
-    encoder_warmup: int
+    encoder_warmup: int | str
     encoder_every: int
     alternate: int
     early_stopping: bool
@@ -172,8 +172,9 @@ class MultimodalEstimator(BaseEstimator):  # type: ignore[misc]
             x = np.concatenate([part.numpy() for part in self._fused(network, lazy)])
             plant(network, x, Rows(None, rows.target.take(training), rows.weight[training]), seed, self.n_jobs)
 
-        greedy = network.fusion == "trees" and self.init == "greedy" and self.encoder_warmup > 0
-        turns = Turns(network, self.encoder_warmup, self.alternate, start_greedily if greedy else None)
+        warm_up = warm_up_of(self)
+        greedy = network.fusion == "trees" and init_of(self) == "greedy" and warm_up > 0
+        turns = Turns(network, warm_up, self.alternate, start_greedily if greedy else None)
         return fit_source(
             network,
             lazy,
@@ -221,7 +222,7 @@ class MultimodalEstimator(BaseEstimator):  # type: ignore[misc]
         return ModalSource(table, readers, cells, numbers)
 
     def _settings(self, network: MultimodalTrees, batch: int, seed: int, validated: bool) -> TrainingSettings:
-        proportions = zip(_RATE_NAMES, _PROPORTIONS[self.init], strict=True)
+        proportions = zip(_RATE_NAMES, _PROPORTIONS[init_of(self)], strict=True)
         rates: dict[str, Any] = {name: self.tree_rate * each for name, each in proportions}
         parts = tuple(
             (f"encoders.{place}.encoder", self.encoder_rate if branch.rate is None else branch.rate)
@@ -237,7 +238,7 @@ class MultimodalEstimator(BaseEstimator):  # type: ignore[misc]
             missing_logits_rate=self.tree_rate,
             betas=(0.9, 0.95),
             tree_dropout=self.dropout if network.n_trees > 1 else 0.0,
-            patience=self.n_iter_no_change + self.encoder_warmup if validated else None,
+            patience=self.n_iter_no_change + warm_up_of(self) if validated else None,
             random_state=seed,
         )
 
@@ -358,11 +359,13 @@ class MultimodalEstimator(BaseEstimator):  # type: ignore[misc]
         given = self.get_params(deep=False)
         check_parameters({**given, "schedule": "constant"})
         for name, allowed in (
-            ("fusion", FUSIONS), ("normalization", NORMALIZATIONS), ("init", ("greedy", "random")),
+            ("fusion", FUSIONS), ("normalization", NORMALIZATIONS), ("init", ("auto", "greedy", "random")),
         ):  # fmt: skip
             if given[name] not in allowed:
                 reject(name, given[name], "is not known", "choose one of " + ", ".join(map(repr, allowed)))
         for name, least in (("encoder_warmup", 0), ("alternate", 0), ("encoder_every", 1)):
+            if name == "encoder_warmup" and given[name] == "auto":
+                continue
             if not is_whole(given[name]) or given[name] < least:
                 reject(name, given[name], f"must be an integer of at least {least}", f"pass {name}={least} or more")
         for name in ("tree_rate", "encoder_rate", "head_rate"):
@@ -371,7 +374,7 @@ class MultimodalEstimator(BaseEstimator):  # type: ignore[misc]
         if self.table_model != "trees" and not callable(self.table_model):
             remedy = "pass 'trees', or a function (n_features, n_outputs) -> torch.nn.Module"
             reject("table_model", self.table_model, "is not known", remedy)
-        if self.encoder_warmup >= self.max_iter:
+        if not isinstance(self.encoder_warmup, str) and self.encoder_warmup >= self.max_iter:
             reject("encoder_warmup", self.encoder_warmup, f"leaves none of the {self.max_iter} epochs of max_iter",
                    "pass a smaller one")  # fmt: skip
 

@@ -30,7 +30,7 @@ class MultimodalClassifier(ClassifierMixin, MultimodalEstimator):  # type: ignor
         max_depth: levels of splits of each tree.
         loss: as for `GrandeClassifier`.
         init: "greedy" starts the trees at a random forest (with fusion="trees" after the warm-up, on the embeddings of
-            that time); "random" as in the paper.
+            that time); "random" as in the paper; "auto" is "random" with fusion="trees", else "greedy".
         table_model: "trees"; or, for comparisons, a function `(n_features, n_outputs)` that returns the module that
             takes the trees' place.
         max_iter: passes over the rows, at most.
@@ -40,7 +40,8 @@ class MultimodalClassifier(ClassifierMixin, MultimodalEstimator):  # type: ignor
         head_rate: learning rate of projections and linear layers.
         dropout: share of trees that each step leaves out.
         normalization: of embeddings: "running" statistics, which become part of the thresholds, or "none".
-        encoder_warmup: passes in which encoders learn under a linear layer, before trees join.
+        encoder_warmup: passes in which encoders learn under a linear layer, before trees join; "auto" takes a quarter
+            of `max_iter`, 15 at most.
         encoder_every: the encoders move in every so manieth step.
         alternate: so many passes in which trees move, then so many in which encoders do; 0 moves all at once.
         early_stopping, validation_fraction, n_iter_no_change: as for `GrandeClassifier`; patience counts passes.
@@ -67,7 +68,7 @@ class MultimodalClassifier(ClassifierMixin, MultimodalEstimator):  # type: ignor
         n_estimators: int = 128,
         max_depth: int = 5,
         loss: Any = "cross_entropy",
-        init: str = "greedy",
+        init: str = "auto",
         table_model: Any = "trees",
         max_iter: int = 60,
         batch_size: int | Literal["auto"] = "auto",
@@ -76,7 +77,7 @@ class MultimodalClassifier(ClassifierMixin, MultimodalEstimator):  # type: ignor
         head_rate: float = 0.005,
         dropout: float = 0.2,
         normalization: str = "running",
-        encoder_warmup: int = 5,
+        encoder_warmup: int | Literal["auto"] = "auto",
         encoder_every: int = 1,
         alternate: int = 0,
         early_stopping: bool = True,
@@ -138,7 +139,7 @@ class MultimodalRegressor(RegressorMixin, MultimodalEstimator):  # type: ignore[
         n_estimators: int = 128,
         max_depth: int = 5,
         loss: Any = "squared_error",
-        init: str = "greedy",
+        init: str = "auto",
         table_model: Any = "trees",
         max_iter: int = 60,
         batch_size: int | Literal["auto"] = "auto",
@@ -147,7 +148,7 @@ class MultimodalRegressor(RegressorMixin, MultimodalEstimator):  # type: ignore[
         head_rate: float = 0.005,
         dropout: float = 0.2,
         normalization: str = "running",
-        encoder_warmup: int = 5,
+        encoder_warmup: int | Literal["auto"] = "auto",
         encoder_every: int = 1,
         alternate: int = 0,
         early_stopping: bool = True,
