@@ -1,7 +1,8 @@
 """Tables that are made: classes that follow from columns as they do in practice, and what goes with them.
 
 The classes are drawn from the table, as a diagnosis follows from a patient, and not the table from the classes. Each
-class has a score; the scores are sums of four terms of the same size, so that no kind of model is favoured by design:
+class has a score, a sum of four terms of the same size, of kinds that tables are known for. The first suits a linear
+model, the second trees; the others neither by itself:
 
 - a linear one in the numbers (their logarithms where they are skewed);
 - steps: what changes where a number passes a limit, three limits;

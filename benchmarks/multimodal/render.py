@@ -105,8 +105,9 @@ def spread(values: list[float]) -> str:
 CHOICE = (
     "Draws of made sets that no other table shows, so that the defaults were chosen on none of the rows that methods "
     'are compared on. "joint" is plain training of everything at once: random trees, no normalisation, no warm-up. '
-    'The ways up to "norm + warm-up" each change that; from "greedy trees" on, trees start at a random forest on the '
-    'embeddings after the warm-up. "concat" and "gated" are networks whose trees see the table alone.'
+    '"norm" is running normalisation; in the warm-up, of so many passes, encoders learn under a linear layer; "greedy '
+    'trees" start after it at a random forest on the embeddings. "concat" and "gated" are networks whose trees see '
+    "the table alone."
 )
 HOW = (
     "Means over seeds, +- their deviation. A seed draws the rows, their split and the start of training. Made sets: "
