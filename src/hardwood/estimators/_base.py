@@ -13,14 +13,14 @@ import torch
 from sklearn.utils.validation import validate_data
 
 from hardwood._typing import Float, Shaped
-from hardwood.data import Columns, TableEncoder, take_rows
+from hardwood.data import Columns, TableEncoder
 from hardwood.errors import reject
 from hardwood.estimators._callbacks import CallbackSupportMixin, FallingTemperature, ForwardToSklearn
 from hardwood.estimators._device import choose_device, count_threads, threads
 from hardwood.estimators._fitted import all_or_nothing
 from hardwood.estimators._parameters import check_parameters
 from hardwood.estimators._reading import ForestEstimator
-from hardwood.estimators._rows import Rows, checked, class_weights, draw_seed, merged, split
+from hardwood.estimators._rows import Rows, checked, class_weights, draw_seed, merged, new_encoder, split, that_count
 from hardwood.estimators._session import Chosen, Session, Trained, structure_of
 from hardwood.estimators._start import given_forest
 from hardwood.estimators._target import Target
@@ -141,9 +141,7 @@ class TreeEstimator(CallbackSupportMixin, ForestEstimator):  # type: ignore[misc
                 before.check(self.get_params(deep=False))
             validate_data(self, X, reset=before is None, skip_check_array=True)
             seed = draw_seed(self.random_state)
-            counted = np.flatnonzero(weight > 0)
-            if len(counted) < len(weight):
-                X, y, weight = take_rows(X, counted), y[counted], weight[counted]
+            X, y, weight, _ = that_count(X, y, weight)
             if before is None:
                 X, y, weight = merged(X, y, weight, self.categorical_features, self._batch_size)
             target = make_target(y, weight)
@@ -174,9 +172,8 @@ class TreeEstimator(CallbackSupportMixin, ForestEstimator):  # type: ignore[misc
         """Train a layer, new or from the fit before, and return how it went."""
         target = training.target
         if before is None:
-            encoder = self._new_encoder(target, seed)
-            y = target.values if target.codes is None else target.codes
-            x = encoder.fit_transform(training.X, y, training.weight)
+            encoder = new_encoder(self, target, seed)
+            x = training.encoded(encoder)
         else:
             encoder = before.encoder
             x = encoder.transform(training.X)
@@ -221,15 +218,6 @@ class TreeEstimator(CallbackSupportMixin, ForestEstimator):  # type: ignore[misc
             )
             model.cpu()
         return Trained(result, session, start, before is None, training, validation)
-
-    def _new_encoder(self, target: Target, seed: int) -> TableEncoder:
-        return TableEncoder(
-            numeric=self.numeric,
-            categorical_features=self.categorical_features,
-            one_hot_max_size=self.one_hot_max_size,
-            task="regression" if target.codes is None else "classification",
-            seed=seed,
-        )
 
     def _new_layer(
         self, x: Float[np.ndarray, "rows features"], rows: Rows, encoder: TableEncoder, seed: int, device: torch.device
@@ -310,7 +298,7 @@ class TreeEstimator(CallbackSupportMixin, ForestEstimator):  # type: ignore[misc
 
     def _keep_constant(self, rows: Rows) -> None:
         """Keep a model that always answers the only class there is."""
-        encoder = self._new_encoder(rows.target, 0)
+        encoder = new_encoder(self, rows.target, 0)
         encoder.fit_transform(rows.X, rows.target.values, rows.weight)
         columns = encoder.columns
         nowhere = np.array([-1])

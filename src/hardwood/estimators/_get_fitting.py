@@ -12,13 +12,13 @@ import torch
 from sklearn.utils.validation import validate_data
 
 from hardwood._typing import Float, Int, Shaped
-from hardwood.data import ExpandedColumns, learn_expanded, take_rows
+from hardwood.data import ExpandedColumns, learn_expanded
 from hardwood.estimators._device import choose_device, count_threads, threads
 from hardwood.estimators._fitted import all_or_nothing
 from hardwood.estimators._get_parameters import PRESETS, check_parameters, depths_of
 from hardwood.estimators._get_teacher import TEACHER_SHARES, lessons
 from hardwood.estimators._reading import ForestEstimator
-from hardwood.estimators._rows import Rows, checked, class_weights, draw_seed, merged
+from hardwood.estimators._rows import Rows, checked, class_weights, draw_seed, merged, that_count
 from hardwood.estimators._target import Target
 from hardwood.forest import Forest
 from hardwood.train._checkpoint import fingerprint
@@ -103,9 +103,7 @@ class GetEstimator(ForestEstimator):
             weight = checked(X, y, sample_weight)
             validate_data(self, X, skip_check_array=True)
             seed = draw_seed(self.random_state)
-            counted = np.flatnonzero(weight > 0)
-            if len(counted) < len(weight):
-                X, y, weight = take_rows(X, counted), y[counted], weight[counted]
+            X, y, weight, _ = that_count(X, y, weight)
             size = self._settings(seed).batch_size
             X, y, weight = merged(X, y, weight, self.categorical_features, lambda rows: size)
             target = make_target(y, weight)

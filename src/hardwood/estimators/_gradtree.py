@@ -13,7 +13,7 @@ import torch
 from hardwood._typing import Float
 from hardwood.estimators._base import TreeEstimator
 from hardwood.estimators._kinds import TreeClassifier, TreeRegressor, constructor, keep_parameters
-from hardwood.estimators._rows import Rows
+from hardwood.estimators._rows import Rows, new_encoder
 from hardwood.estimators._session import Chosen, Session, Trained
 from hardwood.estimators._start import greedy_trees, has_splits, refitted, side_by_side, with_leaves_of
 from hardwood.forest import Forest
@@ -86,9 +86,8 @@ class _GradTree(TreeEstimator):
         chance = float(np.sqrt(share**2 @ (gain - self.improvement_) ** 2))
         if self.improvement_ > _CERTAINTY * chance:
             return best
-        encoder = self._new_encoder(rows.target, seed)
-        y = rows.target.values if rows.target.codes is None else rows.target.codes
-        model = self._new_layer(encoder.fit_transform(rows.X, y, rows.weight), rows, encoder, seed, torch.device("cpu"))
+        encoder = new_encoder(self, rows.target, seed)
+        model = self._new_layer(rows.encoded(encoder), rows, encoder, seed, torch.device("cpu"))
         others = [math.inf] * (self.n_restarts - 1)
         return Chosen(replace(session, encoder=encoder, model=model), 0, (float(share @ start), *others))
 
