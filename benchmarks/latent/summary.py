@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -38,9 +37,9 @@ def _cell(values: Any) -> str:
     numbers = pd.to_numeric(values, errors="coerce").dropna()
     if len(numbers) == 0:
         return ""
-    digits = 0 if numbers.abs().mean() >= 20 else 1 if numbers.abs().mean() >= 2 else 4
-    spread = numbers.std()
-    return f"{numbers.mean():.{digits}f}" + ("" if math.isnan(spread) else f" ± {spread:.{digits}f}")
+    mean, spread = numbers.mean(), numbers.std()
+    digits = 0 if bool((numbers % 1 == 0).all()) else 1 if abs(mean) >= 2 else 4
+    return f"{mean:.{digits}f}" + (f" ± {spread:.{digits}f}" if spread > 0 else "")
 
 
 TABLES = """## Test error
