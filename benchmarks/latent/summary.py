@@ -85,7 +85,7 @@ def _sections(results: Path) -> Iterable[list[str]]:
     if frame is not None:
         frame["rank"] = frame["method"].map(order.index)
         frame = frame.sort_values(["set", "rank"], kind="stable")
-        columns = {"error": "error", "nodes": "nodes", "trials": "trials", "seconds": "seconds"}
+        columns = {"error": "error", "nodes": "nodes", "trials": "trials"}
         yield [TABLES, *table(frame, columns, PAPER["error"])]
         columns = {
             "error": "relaxed",
@@ -97,7 +97,7 @@ def _sections(results: Path) -> Iterable[list[str]]:
         yield [ROUTING, *table(frame[frame["method"] == "latent"], columns)]
     frame = _read(results, "clusters")
     if frame is not None:
-        columns = {"purity": "all rows", "purity_test": "held-out fifth", "nodes": "nodes", "seconds": "seconds"}
+        columns = {"purity": "all rows", "purity_test": "held-out fifth", "nodes": "nodes"}
         yield [CLUSTERS, *table(frame, columns, PAPER["purity"])]
     frame = _read(results, "glass")
     if frame is not None:
