@@ -2,10 +2,13 @@
 
     python benchmarks/rl.py train                      # what is missing of the table, one training after another
     python benchmarks/rl.py train --methods tree mlp --envs CartPole-v1 --seeds 2
+    python benchmarks/rl.py train --rows out/ --first-seed 102 --seeds 1    # elsewhere, many at a time, and then
+    python benchmarks/rl.py merge out/
     python benchmarks/rl.py table                      # benchmarks/results/rl.md beside the thesis's numbers
     python benchmarks/rl.py speed                      # benchmarks/results/rl_speed.md: against an MLP policy and SB3
 
 A training's line is appended to benchmarks/results/rl.csv when it has ended: an interrupted run goes on where it was.
+Networks and soft trees are trained once for all the trees that are made of them.
 Training seeds are 100, 101, ...; settings were chosen on others. Each policy is the one with the best
 validation reward of its training, tried greedily in five episodes of gymnasium's own environment, whose seeds belong to
 neither training nor validation.
@@ -48,15 +51,16 @@ THESIS: dict[str, tuple[Any, ...]] = {
     "MiniGrid-LavaGapS7-v0": (0.953, 0.381, 0.458, 0.799, 0.760, 0.953, None),
     "MiniGrid-DistShift1-v0": (0.939, 0.932, 0.952, 0.954, 0.951, 0.954, None),
 }
-METHODS: dict[str, tuple[int | None, str, dict[str, Any]]] = {
-    "tree": (0, "tree", {}),
-    "d-sdt": (1, "d-sdt", {}),
-    "sa-dt-5": (2, "sa-dt", {"depth": 5}),
-    "sa-dt-8": (3, "sa-dt", {"depth": 8}),
-    "viper-5": (None, "viper", {"depth": 5}),
-    "viper-8": (None, "viper", {"depth": 8}),
-    "mlp": (4, "mlp", {}),
-    "soft-tree": (5, "soft-tree", {}),
+# Method -> its place above, what is trained, and what tree is made of that, how deep.
+METHODS: dict[str, tuple[int | None, str, str | None, int | None]] = {
+    "tree": (0, "tree", None, None),
+    "d-sdt": (1, "soft-tree", "d-sdt", None),
+    "sa-dt-5": (2, "mlp", "sa-dt", 5),
+    "sa-dt-8": (3, "mlp", "sa-dt", 8),
+    "viper-5": (None, "mlp", "viper", 5),
+    "viper-8": (None, "mlp", "viper", 8),
+    "mlp": (4, "mlp", None, None),
+    "soft-tree": (5, "soft-tree", None, None),
 }
 
 
@@ -73,40 +77,78 @@ def read() -> list[dict[str, str]]:
 def train(given: argparse.Namespace) -> None:
     import torch
 
-    import hardwood
+    torch.set_num_threads(given.threads)
+    for seed in range(given.first_seed, given.first_seed + given.seeds):
+        for env in given.envs:
+            steps = given.steps or default_steps(env)
+            missing = [
+                method for method in given.methods if suits(method, env) and not is_done(env, method, seed, given.rows)
+            ]
+            for source in ("tree", "mlp", "soft-tree"):
+                wanted = [method for method in missing if METHODS[method][1] == source]
+                if wanted:
+                    train_one(env, source, wanted, seed, steps, given.rows)
+
+
+def is_done(env: str, method: str, seed: int, folder: Path | None) -> bool:
+    if folder is not None:
+        return (folder / f"{env}.{method}.{seed}.csv").exists()
+    return (env, method, str(seed)) in {(row["env"], row["method"], row["seed"]) for row in read()}
+
+
+def train_one(env: str, source: str, methods: list[str], seed: int, steps: int, folder: Path | None) -> None:
+    """Train one policy, make of it all trees that are wanted, and write a line for each."""
     from hardwood import rl
 
-    torch.set_num_threads(given.threads)
-    for seed in range(FIRST_SEED, FIRST_SEED + given.seeds):
-        for env in given.envs:
-            for method in given.methods:
-                done = {(row["env"], row["method"], row["seed"], row["steps"]) for row in read()}
-                steps = given.steps or default_steps(env)
-                if (env, method, str(seed), str(steps)) in done:
-                    continue
-                _, policy, options = METHODS[method]
-                if policy == "viper" and env in ("MountainCarContinuous-v0", "Pendulum-v1"):
-                    continue
-                started = time.perf_counter()
-                agent = rl.train(env, policy=policy, seed=seed, steps=steps, **options)
-                seconds = time.perf_counter() - started
-                row = {"env": env, "method": method, "seed": seed, "steps": steps, "seconds": f"{seconds:.1f}"}
-                if agent.forest is None:
-                    rewards = agent.evaluate(5, seed=seed)
-                else:
-                    lost = agent.information_loss(5, seed=seed)
-                    rewards = lost.applied
-                    # As in the thesis: the trained model's rewards against those of what is applied in its place.
-                    row |= {
-                        "cohens_d": f"{lost.cohens_d:.4f}", "decisions": lost.decisions, "different": lost.different,
-                        "nodes": agent.forest.node_count, "inside_nodes": nodes_inside(agent),
-                    }  # fmt: skip
-                row |= {
-                    "rewards": " ".join(f"{reward:.6g}" for reward in rewards), "version": hardwood.__version__,
-                    "validation": f"{agent.about['best_validation']:.6g}",
-                }  # fmt: skip
-                append(row)
-                print(f"{env} {method} seed {seed}: {rewards.mean():.4g} in {seconds:.0f} s", flush=True)
+    started = time.perf_counter()
+    trained = rl.train(env, policy=source, seed=seed, steps=steps)
+    trained_seconds = time.perf_counter() - started
+    for method in methods:
+        started = time.perf_counter()
+        _, _, made_by, depth = METHODS[method]
+        agent = trained if made_by is None else rl.derive(trained, made_by, depth, seed=seed)
+        seconds = trained_seconds + time.perf_counter() - started
+        row = {"env": env, "method": method, "seed": seed, "steps": steps, "seconds": f"{seconds:.1f}"}
+        if agent.forest is None:
+            rewards = agent.evaluate(5, seed=seed)
+        else:
+            lost = agent.information_loss(5, seed=seed)
+            rewards = lost.applied
+            # As in the thesis: the trained model's rewards against those of what is applied in its place.
+            row |= {
+                "cohens_d": f"{lost.cohens_d:.4f}", "decisions": lost.decisions, "different": lost.different,
+                "nodes": agent.forest.node_count, "inside_nodes": nodes_inside(agent),
+            }  # fmt: skip
+        row |= {
+            "rewards": " ".join(f"{reward:.6g}" for reward in rewards), "version": version(),
+            "validation": f"{agent.about['best_validation']:.6g}",
+        }  # fmt: skip
+        append(row, CSV if folder is None else folder / f"{env}.{method}.{seed}.csv")
+        print(f"{env} {method} seed {seed}: {rewards.mean():.4g} in {seconds:.0f} s", flush=True)
+
+
+def version() -> str:
+    import hardwood
+
+    return hardwood.__version__
+
+
+def suits(method: str, env: str) -> bool:
+    """Tell whether a method can be used: VIPER is for discrete actions."""
+    return not (method.startswith("viper") and env in ("MountainCarContinuous-v0", "Pendulum-v1"))
+
+
+def merge(given: argparse.Namespace) -> None:
+    """Take the lines of other runs into the table, in the place of older ones."""
+    rows = {(row["env"], row["method"], row["seed"]): row for row in read()}
+    for folder in given.folders:
+        for path in sorted(folder.glob("*.csv")):
+            with path.open(newline="") as file:
+                rows |= {(row["env"], row["method"], row["seed"]): row for row in csv.DictReader(file)}
+    order = {name: place for place, name in enumerate([*THESIS, *METHODS])}
+    CSV.unlink(missing_ok=True)
+    for key in sorted(rows, key=lambda key: (order[key[0]], order[key[1]], int(key[2]))):
+        append(rows[key], CSV)
 
 
 def default_steps(env: str) -> int:
@@ -139,9 +181,9 @@ def nodes_inside(agent: Any) -> int:
     return reached
 
 
-def append(row: dict[str, Any]) -> None:
-    fresh = not CSV.exists()
-    with CSV.open("a", newline="") as file:
+def append(row: dict[str, Any], path: Path) -> None:
+    fresh = not path.exists()
+    with path.open("a", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS)
         if fresh:
             writer.writeheader()
@@ -214,13 +256,17 @@ def speed(given: argparse.Namespace) -> None:
     from hardwood import rl
 
     torch.set_num_threads(given.threads)
-    aligned = {"n_envs": 8, "rollout_steps": 64, "growth": 128, "batch_size": 64, "epochs": 7}
+    # The same work for both: every pass through every rollout. As they are, trees end passes early (`target_kl`).
+    aligned = {
+        "n_envs": 16, "rollout_steps": 128, "growth": 4, "batch_size": 512, "epochs": 10, "target_kl": None,
+        "validation_episodes": 20,
+    }  # fmt: skip
     rl.train("CartPole-v1", seed=0, **{**aligned, "steps": 2_000})  # compiles what is not in the cache yet
     agent = None
     lines = []
     for policy in ("tree", "mlp"):
         started = time.perf_counter()
-        made = rl.train("CartPole-v1", policy=policy, seed=0, steps=given.steps, reduce_rate=False, **aligned)
+        made = rl.train("CartPole-v1", policy=policy, seed=0, steps=given.steps, **aligned)
         seconds = time.perf_counter() - started
         agent = agent or made
         split = ", ".join(f"{name} {value:.1f}" for name, value in made.about["split"].items())
@@ -231,8 +277,18 @@ def speed(given: argparse.Namespace) -> None:
             ("SB3 PPO, defaults", given.sb3_steps, sb3(given.sb3_steps, 1), "one environment, its default", None)
         )
         print(lines[-1], flush=True)
-        lines.append(("SB3 PPO, 8 envs", given.sb3_steps, sb3(given.sb3_steps, 8), "otherwise defaults", None))
+        sizes = {"n_steps": 128, "batch_size": 512, "n_epochs": 10}
+        seconds = sb3(given.sb3_steps, 16, **sizes)
+        lines.append(
+            ("SB3 PPO, our sizes", given.sb3_steps, seconds, "16 environments, batches of 512, 10 epochs", None)
+        )
         print(lines[-1], flush=True)
+    started = time.perf_counter()
+    made = rl.train("CartPole-v1", seed=0, steps=given.steps)
+    seconds = time.perf_counter() - started
+    split = ", ".join(f"{name} {value:.1f}" for name, value in made.about["split"].items())
+    lines.append(("tree, CartPole's settings", given.steps, seconds, split, made.about["best_validation"]))
+    print(lines[-1], flush=True)
     ours = lines[0][2] / lines[0][1]
     command = f"python benchmarks/rl.py speed --steps {given.steps} --sb3-steps {given.sb3_steps}"
     machine = f"{os.cpu_count()} cores, {platform.machine()}, torch {torch.__version__}"
@@ -254,11 +310,11 @@ def speed(given: argparse.Namespace) -> None:
     print(SPEED.read_text())
 
 
-def sb3(steps: int, n_envs: int) -> float:
+def sb3(steps: int, n_envs: int, **sizes: int) -> float:
     from stable_baselines3 import PPO
     from stable_baselines3.common.env_util import make_vec_env
 
-    model = PPO("MlpPolicy", make_vec_env("CartPole-v1", n_envs, seed=0), seed=0, device="cpu")
+    model = PPO("MlpPolicy", make_vec_env("CartPole-v1", n_envs, seed=0), seed=0, device="cpu", **sizes)
     started = time.perf_counter()
     model.learn(steps)
     return time.perf_counter() - started
@@ -296,15 +352,19 @@ int main(int argc, char **argv) {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
-    for name, run in (("train", train), ("table", table), ("speed", speed)):
+    for name, run in (("train", train), ("merge", merge), ("table", table), ("speed", speed)):
         command = commands.add_parser(name)
         command.set_defaults(run=run)
         command.add_argument("--threads", type=int, default=1)
         if name == "train":
             command.add_argument("--envs", nargs="+", default=list(THESIS), choices=list(THESIS))
             command.add_argument("--methods", nargs="+", default=["tree"], choices=list(METHODS))
-            command.add_argument("--seeds", type=int, default=5)
+            command.add_argument("--seeds", type=int, default=5, help="how many trainings")
+            command.add_argument("--first-seed", type=int, default=FIRST_SEED)
             command.add_argument("--steps", type=int)
+            command.add_argument("--rows", type=Path, help="a folder for a file of each line, for `merge`")
+        if name == "merge":
+            command.add_argument("folders", nargs="+", type=Path)
         if name == "speed":
             command.add_argument("--steps", type=int, default=1_000_000)
             command.add_argument("--sb3-steps", type=int, default=100_000)

@@ -18,7 +18,7 @@ import numpy as np
 from minigrid.core.world_object import Goal, Lava
 from minigrid.envs import DistShiftEnv
 
-from hardwood import draw, rl
+from hardwood import Forest, draw, rl
 
 OUT = Path("out/goal")
 
@@ -48,26 +48,33 @@ class MovedAbout(DistShiftEnv):
 
 def moved_about(render_mode: str | None = None) -> Any:
     """Make the environment in which goal and lava are somewhere else each time."""
-    return MovedAbout(render_mode=render_mode)
+    return MovedAbout(render_mode=render_mode, agent_view_size=3)
 
 
 # Columns and actions are chosen by the name.
 moved_about.__name__ = "MiniGrid-DistShift-MovedAbout"
 
 
-def looks_for(agent: rl.Agent, thing: str) -> list[str]:
-    """Return the columns about a thing that the agent's tree splits on."""
-    forest = agent.forest
-    assert forest is not None and forest.feature_names is not None
+def in_use(agent: rl.Agent, env: Any, episodes: int) -> Forest:
+    """Return the part of the agent's tree that some of its episodes pass: there it acts as the whole does."""
+    assert agent.forest is not None
+    rows = [rl.play(agent, env=env, seed=seed, frames=False).rows for seed in range(episodes)]
+    return agent.forest.prune(np.concatenate(rows))
+
+
+def looks_for(forest: Forest, thing: str) -> list[str]:
+    """Return the columns about a thing that a tree splits on."""
+    assert forest.feature_names is not None
     used = np.unique(forest.feature[forest.left >= 0])
     return [forest.feature_names[column] for column in used if forest.feature_names[column].startswith(thing)]
 
 
-def report(name: str, agent: rl.Agent, episodes: int) -> tuple[float, float]:
+def report(name: str, agent: rl.Agent, env: Any, episodes: int) -> tuple[float, float]:
     """Say what the tree looks at, and in how many episodes it reaches the goal, here and moved about."""
     assert agent.forest is not None
-    print(f"\n{name}: {agent.forest.node_count} nodes\n{draw.text(agent.forest)}")
-    goal = looks_for(agent, "goal")
+    tree = in_use(agent, env, episodes)
+    print(f"\n{name}: {agent.forest.node_count} nodes, of which its episodes pass these:\n{draw.text(tree)}")
+    goal = looks_for(tree, "goal")
     print(f"It looks for the goal: {', '.join(goal)}." if goal else "It never looks for the goal.")
     solved = []
     for where, env in (("the goal where it always is", "MiniGrid-DistShift1-v0"), ("all moved about", moved_about)):
@@ -89,12 +96,12 @@ def main() -> None:
     given.out.mkdir(parents=True, exist_ok=True)
 
     first = rl.train("MiniGrid-DistShift1-v0", seed=given.seed, steps=given.steps)
-    report("trained with the goal in its corner", first, given.episodes)
+    report("trained with the goal in its corner", first, "MiniGrid-DistShift1-v0", given.episodes)
     rl.play(first, seed=0, most_steps=40).save(given.out / "trained.png")
     rl.play(first, env=moved_about, seed=1, most_steps=40).save(given.out / "moved_about.png")
 
     second = rl.train(moved_about, seed=given.seed, steps=given.more_steps)
-    report("trained with everything moved about", second, given.episodes)
+    report("trained with everything moved about", second, moved_about, given.episodes)
     rl.play(second, env=moved_about, seed=1, most_steps=40).save(given.out / "retrained.png")
     print(f"\nEpisodes, frame by frame beside the tree: {given.out}/*.png")
 

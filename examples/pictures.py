@@ -3,7 +3,7 @@
     python examples/pictures.py
 
 The set is made: scikit-learn's handwritten digits behind dirt, each with a small table. It needs pandas and Pillow
-(`pip install "hardwood[image]" pandas`), runs for about two minutes on two cores, and writes out/pictures/page.html.
+(`pip install "hardwood[image]" pandas`), runs for less than a minute on two cores, and writes out/pictures/page.html.
 """
 
 from __future__ import annotations
@@ -55,23 +55,22 @@ def fit(
     """Return a model of some columns."""
     image = ImageBranch("picture", size=8, channels=1, folder=folder, augment=("shift",))
     branches = [image] if "picture" in columns else []
-    warm_up = min(5, epochs - 1) if branches else 0
-    options = {"n_estimators": trees, "max_depth": 4, "max_iter": epochs, "encoder_warmup": warm_up}
-    return MultimodalClassifier(branches, **options, random_state=0).fit(X[columns], y)
+    model = MultimodalClassifier(branches, n_estimators=trees, max_depth=4, max_iter=epochs, random_state=0)
+    return model.fit(X[columns], y)
 
 
 def page(model: MultimodalClassifier, X: pd.DataFrame, y: np.ndarray, folder: Path) -> str:
     """Return a page with rows of the table, their pictures, and where each prediction came from."""
     shown = [
-        block(row, truth, why, folder)
+        block(row, truth, why, model.classes_.tolist().index(why.prediction), folder)
         for (_, row), truth, why in zip(X.iterrows(), y, model.explain(X, n_trees=1), strict=True)
     ]
     assert model.forest_ is not None
     tree = draw.svg(model.forest_, title="One of the table's trees: what it adds to each shelf's score")
     style = "body{font:16px sans-serif;max-width:60em;margin:2em auto}img{image-rendering:pixelated;width:96px}"
-    style += (
-        ".row{display:flex;gap:1.5em;border-top:1px solid #ccc;padding:1em 0}pre{font-size:12px;white-space:pre-wrap}"
-    )
+    style += ".row{display:flex;align-items:flex-start;gap:1.5em;border-top:1px solid #ccc;padding:1em 0}"
+    style += ".bar{box-sizing:border-box;background:#cde;white-space:nowrap;margin:2px 0;padding:2px 4px}"
+    style += "p{margin:.5em 0}"
     title = "Which shelf? A picture and a table, one model"
     return (
         f"<!doctype html><meta charset=utf-8><title>{title}</title><style>{style}</style><h1>{title}</h1>"
@@ -80,19 +79,25 @@ def page(model: MultimodalClassifier, X: pd.DataFrame, y: np.ndarray, folder: Pa
     )
 
 
-def block(row: pd.Series, truth: int, why: MultimodalExplanation, folder: Path) -> str:
-    """Return one row of the page."""
+def block(row: pd.Series, truth: int, why: MultimodalExplanation, place: int, folder: Path) -> str:
+    """Return one row of the page; `place` is that of the predicted class among the classes."""
     picture = base64.b64encode((folder / row["picture"]).read_bytes()).decode()
     bars = "".join(
-        f"<div style='background:#cde;width:{share:.0%};white-space:nowrap'>{share:.0%} {html.escape(part)}</div>"
-        for part, share in why.shares.items()
+        # What a part says for this class, beside what it says for all.
+        f"<div class=bar style='width:{why.shares[part]:.0%}'>"
+        f"{why.shares[part]:.0%} {html.escape(part)}: {says[place] - np.mean(says):+.1f}</div>"
+        for part, says in why.contributions.items()
     )
-    cells = f"where: {row['where']}, weight: {row['weight']:.1f}"
-    rule = html.escape(why.rules.text if why.rules is not None else "")
+    where = "missing" if pd.isna(row["where"]) else row["where"]
+    cells = f"where: {where}, weight: {row['weight']:.1f}"
+    assert why.rules is not None
+    reason = why.rules.reasons[0]
+    rule = " and ".join(condition.text for condition in reason.conditions)
+    rule = f"Tree {reason.tree}, with {reason.share:.0%} of the trees' weight, asks: {rule}."
     verdict = "right" if why.prediction == truth else f"wrong: it is {truth}"
     return (
         f"<div class=row><img alt='' src='data:image/png;base64,{picture}'><div style='flex:1'>"
-        f"<b>{why.prediction}</b> ({verdict}) &middot; {html.escape(cells)}{bars}<pre>{rule}</pre></div></div>"
+        f"<b>{why.prediction}</b> ({verdict}) &middot; {html.escape(cells)}{bars}<p>{html.escape(rule)}</p></div></div>"
     )
 
 

@@ -1,4 +1,4 @@
-"""The sets: photographs of houses and two that are made, of digits' images and of words, each with a table."""
+"""The sets: photographs of houses, and four whose images or texts are made, drawn anew for each seed."""
 
 from __future__ import annotations
 
@@ -8,21 +8,29 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from benchmarks.multimodal.made import independent_table, made_table
 
 from hardwood.estimators import ImageBranch, TextBranch
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 VIEWS = ("bathroom", "bedroom", "frontal", "kitchen")
+# Few rows to learn from, as in PAD-UFES-20, and many to tell methods apart.
+TRAINING, TEST = 1600, 2400
 
 
 @dataclass(frozen=True)
 class Set:
-    """A frame, its target, and the branch that is no table."""
+    """A frame, its target, the branch that is no table, and the rows to learn from; the others are for the test."""
 
     X: pd.DataFrame
     y: np.ndarray
     branch: ImageBranch | TextBranch
+    training: np.ndarray
     regression: bool = False
+
+    @property
+    def test(self) -> np.ndarray:
+        return np.setdiff1d(np.arange(len(self.y)), self.training)
 
     @property
     def other_columns(self) -> list[str]:
@@ -30,67 +38,62 @@ class Set:
         return [columns] if isinstance(columns, str) else list(columns)
 
 
-def made_table(y: np.ndarray, rng: np.random.Generator) -> pd.DataFrame:
-    """A made table that tells something about each class, of the kind that tables are.
+def pictures(y: np.ndarray, training: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return a handwritten digit for each row's class, behind noise and a stripe of its own.
 
-    Four skewed numbers whose typical size depends on the class, three columns of categories whose frequencies do, four
-    columns that say nothing, and a tenth of all cells missing.
+    A digit stands for several rows. Those of the test come from other digits than those of training.
     """
-    n, classes = len(y), int(y.max()) + 1
-    columns: dict[str, np.ndarray] = {}
-    for number in range(4):
-        typical = rng.normal(size=classes)
-        columns[f"size{number}"] = np.exp(typical[y] + 0.9 * rng.normal(size=n))
-    for number in range(3):
-        words = np.array(list("abcdef"))
-        share = rng.dirichlet(np.full(len(words), 0.7), size=classes)
-        columns[f"kind{number}"] = np.array([rng.choice(words, p=share[label]) for label in y], dtype=object)
-    for number in range(4):
-        columns[f"nothing{number}"] = rng.exponential(size=n)
-    frame = pd.DataFrame(columns)
-    return frame.mask(pd.DataFrame(rng.random(frame.shape) < 0.1, columns=frame.columns))
-
-
-def hidden_digits(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Return scikit-learn's handwritten digits, each behind noise and a stripe, and which digits they are."""
     from sklearn.datasets import load_digits
 
     data = load_digits()
-    images = data.images / 16 * 255
+    for_training = rng.random(len(data.target)) < 0.7
+    is_training = np.isin(np.arange(len(y)), training)
+    chosen = np.empty(len(y), np.int64)
+    for label in np.unique(y):
+        for part in (False, True):
+            rows = np.flatnonzero((y == label) & (is_training == part))
+            chosen[rows] = rng.choice(np.flatnonzero((data.target == label) & (for_training == part)), len(rows))
+    images = data.images[chosen] / 16 * 255
     for image, row, upright in zip(images, rng.integers(0, 6, len(images)), rng.random(len(images)) < 0.5, strict=True):
         stripe = image[:, row : row + 3] if upright else image[row : row + 3]
         stripe[:] = 0
-    return np.clip(images + 60 * rng.normal(size=images.shape), 0, 255).astype(np.uint8), data.target
+    return np.clip(images + 60 * rng.normal(size=images.shape), 0, 255).astype(np.uint8)
 
 
-def digits(folder: Path) -> Set:
-    """1,797 handwritten digits behind noise, with a made table whose columns are independent given the class."""
-    rng = np.random.default_rng(7)
-    images, y = hidden_digits(rng)
-    X = made_table(y, rng)
-    X["image"] = store(images, folder / "digits")
-    return Set(X, y, ImageBranch("image", size=8, channels=1, augment=("shift",)))
+def with_pictures(X: pd.DataFrame, y: np.ndarray, folder: Path, rng: np.random.Generator) -> Set:
+    training = np.sort(rng.permutation(len(y))[:TRAINING])
+    X = X.assign(image=store(pictures(y, training, rng), folder))
+    return Set(X, y, ImageBranch("image", size=8, channels=1, augment=("shift",)), training)
 
 
-def cover(folder: Path) -> Set:
-    """1,750 rows of Covertype, a real table; the made picture of each is a digit for its class, behind noise."""
-    rng = np.random.default_rng(9)
+def digits(folder: Path, seed: int) -> Set:
+    """handwritten digits behind noise, and a made table from which it follows which digit it is."""
+    rng = np.random.default_rng([7, seed])
+    X, y = made_table(TRAINING + TEST, 10, rng)
+    return with_pictures(X, y, folder / f"digits{seed}", rng)
+
+
+def independent(folder: Path, seed: int) -> Set:
+    """the same digits, with a made table whose columns are independent given the class."""
+    rng = np.random.default_rng([8, seed])
+    y = rng.integers(0, 10, TRAINING + TEST)
+    return with_pictures(independent_table(y, rng), y, folder / f"independent{seed}", rng)
+
+
+def cover(folder: Path, seed: int) -> Set:
+    """rows of Covertype, a real table; the made picture of each is a digit for its class, behind noise."""
+    rng = np.random.default_rng([9, seed])
     with gzip.open(DATA / "covtype_subset.csv.gz", "rt") as file:
         table = pd.read_csv(file)
-    table = table.groupby("target").sample(250, random_state=9).reset_index(drop=True)
-    X, y = table.drop(columns="target"), np.unique(table["target"], return_inverse=True)[1]
-    images, which = hidden_digits(rng)
-    chosen = np.array([rng.choice(np.flatnonzero(which == label)) for label in y])
-    # Some digits stand for several rows, which may be on both sides of the split: so each has noise of its own.
-    noisy = np.clip(images[chosen] + 40 * rng.normal(size=(len(y), 8, 8)), 0, 255).astype(np.uint8)
-    X["image"] = store(noisy, folder / "cover")
-    return Set(X, y, ImageBranch("image", size=8, channels=1, augment=("shift",)))
+    table = table.groupby("target").sample((TRAINING + TEST) // 7, random_state=seed).reset_index(drop=True)
+    y = np.unique(table["target"], return_inverse=True)[1]
+    return with_pictures(table.drop(columns="target"), y, folder / f"cover{seed}", rng)
 
 
-def words(folder: Path) -> Set:
-    """1,800 made texts of 10 classes with a made table: each word is drawn from its class's words, or from all."""
-    rng = np.random.default_rng(8)
-    y = rng.integers(0, 10, 1800)
+def words(folder: Path, seed: int) -> Set:
+    """made texts, each word one of the class's or any, and a made table like that of `digits`."""
+    rng = np.random.default_rng([10, seed])
+    X, y = made_table(TRAINING + TEST, 10, rng)
     vocabulary = np.array([f"word{number}" for number in range(400)], dtype=object)
     own = [rng.choice(vocabulary, 20, replace=False) for _ in range(10)]
     texts = []
@@ -98,12 +101,11 @@ def words(folder: Path) -> Set:
         n = int(rng.integers(6, 16))
         drawn = np.where(rng.random(n) < 0.12, rng.choice(own[label], n), rng.choice(vocabulary, n))
         texts.append(" ".join(drawn))
-    X = made_table(y, rng)
-    X["text"] = texts
-    return Set(X, y, TextBranch("text", n_buckets=1024, n_grams=1))
+    training = np.sort(rng.permutation(len(y))[:TRAINING])
+    return Set(X.assign(text=texts), y, TextBranch("text", n_buckets=1024, n_grams=1), training)
 
 
-def houses(folder: Path) -> Set:
+def houses(folder: Path, seed: int) -> Set:
     """535 houses (Ahmed and Moustafa, 2016): four photographs each, four columns; the target is the price's log."""
     with gzip.open(DATA / "houses.csv.gz", "rt") as file:
         table = pd.read_csv(file)
@@ -113,7 +115,8 @@ def houses(folder: Path) -> Set:
     for number, view in enumerate(VIEWS):
         X[view] = store(images[:, number], folder / view)
     branch = ImageBranch(VIEWS, size=32, augment=("flip", "shift", "colour"), views="mean")
-    return Set(X, np.log(table["target"].to_numpy(float)), branch, regression=True)
+    training = np.sort(np.random.default_rng([11, seed]).permutation(len(X))[: round(0.7 * len(X))])
+    return Set(X, np.log(table["target"].to_numpy(float)), branch, training, regression=True)
 
 
 def store(images: np.ndarray, folder: Path) -> list[str]:
@@ -128,4 +131,4 @@ def store(images: np.ndarray, folder: Path) -> list[str]:
     return paths
 
 
-SETS = {"digits": digits, "cover": cover, "houses": houses, "words": words}
+SETS = {"houses": houses, "digits": digits, "words": words, "cover": cover, "independent": independent}

@@ -62,6 +62,9 @@ METHODS = (
     Method("grande", _make("Grande", limited=False), _PACKAGES, paper_name="GRANDE"),
     Method("get", _get(), _PACKAGES, paper_name="GET"),
     Method("get-linear", _get(leaf="linear"), _PACKAGES, _REGRESSION, paper_name="GET-Linear"),
+    Method("get-taught", _get(teacher="ensemble"), _PACKAGES),
+    Method("get-linear-taught", _get(leaf="linear", teacher="ensemble"), _PACKAGES, _REGRESSION),
+    Method("get-sigmoid", _get(relaxation="sigmoid"), _PACKAGES),
     Method("get-softmin", _get(relaxation="softmin"), _PACKAGES),
     Method("get-linear-softmin", _get(leaf="linear", relaxation="softmin"), _PACKAGES, _REGRESSION),
 )

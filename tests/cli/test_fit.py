@@ -280,6 +280,17 @@ def test_remarks_go_to_stderr(tmp_path: Path, run: Run):
     assert "the 3 numbers in 'y' are taken as classes; see --task regression" in done.err
 
 
+def test_a_column_of_image_paths_is_refused_with_the_class_that_takes_it(tmp_path: Path, run: Run):
+    rows = [[f"{number % 20}.JPG" if number else "", number % 8, number % 3] for number in range(60)]
+    table = write_csv(tmp_path / "t.csv", ["photo", "x", "y"], rows)
+    refused = run("fit", table, "--target", "y", *TINY, "-o", tmp_path / "m")
+    assert refused.code == 2
+    assert "'photo': is a column of image paths" in refused.err
+    assert "MultimodalClassifier" in refused.err
+    assert run("fit", table, "--target", "y", "--drop", "photo", *TINY, "-o", tmp_path / "m").code == 0
+    assert run("fit", table, "--target", "y", "--categorical", "photo", *TINY, "-o", tmp_path / "n").code == 0
+
+
 def test_a_run_goes_on_from_its_checkpoint(folder: Path, tmp_path: Path, run: Run):
     state = tmp_path / "state"
     options = ("--max-depth", 2, "--patience", 1000, "--quiet")

@@ -53,31 +53,68 @@ def test_greys_alpha_and_palettes_become_colours(tmp_path: Path):
     assert made[1, :, 0, 0].tolist() == [10, 20, 30]
 
 
-def test_augmentations_depend_on_row_view_and_epoch_alone(tmp_path: Path):
-    image = np.random.default_rng(2).integers(0, 256, (3, 16, 16)).astype(np.uint8)
-    reader = ImageReader(16, augment=("flip", "shift", "colour"), seed=5)
-    again = ImageReader(16, augment=("flip", "shift", "colour"), seed=5)
-    made = {(e, r, v): reader.augmented(image, e, r, v) for e in range(3) for r in range(3) for v in range(2)}
-    assert all((again.augmented(image, *place) == each).all() for place, each in reversed(made.items()))
-    assert len({each.tobytes() for each in made.values()}) > 12
-    assert all(each.shape == image.shape and each.dtype == np.uint8 for each in made.values())
-    assert ImageReader(16).augmented(image, 0, 0, 0) is image
+def test_augmentations_depend_on_row_view_and_epoch_alone():
+    image = np.random.default_rng(2).integers(0, 256, (1, 3, 16, 13)).astype(np.uint8)
+    options: dict[str, Any] = {"augment": ("flip", "shift", "colour")}
+    reader, places = ImageReader((16, 13), **options, seed=5), [(row, view) for row in range(3) for view in range(2)]
+    for epoch in range(3):
+        together = reader.augmented(image.repeat(6, axis=0), epoch, places)
+        assert together.shape == (6, 3, 16, 13) and together.dtype == np.uint8
+        assert len({each.tobytes() for each in together}) == 6
+        alone = [ImageReader((16, 13), **options, seed=5).augmented(image, epoch, [place])[0] for place in places]
+        assert (together == np.stack(alone)).all()
+    other = ImageReader((16, 13), **options, seed=6).augmented(image.repeat(6, axis=0), 2, places)
+    assert (other != together).any(axis=(1, 2, 3)).all()
+    assert ImageReader(16).augmented(image, 0, [(0, 0)]) is image
+    assert reader.augmented(image[:0], 0, []).shape == (0, 3, 16, 13)
+
+
+def test_what_is_drawn_for_an_image_is_spread_evenly():
+    from hardwood.data._augment import _uniform
+
+    places = np.stack(np.meshgrid(np.arange(200), np.arange(4), indexing="ij"), axis=2).reshape(-1, 2)
+    drawn = np.concatenate([_uniform(seed, epoch, places, 5) for seed in range(3) for epoch in range(3)])
+    assert 0 <= drawn.min() < 0.001 and 0.999 < drawn.max() < 1
+    np.testing.assert_allclose(np.quantile(drawn, [0.25, 0.5, 0.75], axis=0).T, [[0.25, 0.5, 0.75]] * 5, atol=0.02)
+    assert np.abs(np.corrcoef(drawn.T) - np.eye(5)).max() < 0.05
+    assert len(np.unique(drawn)) == drawn.size
+
+
+def test_words_are_left_out_by_row_view_and_epoch_alone():
+    from hardwood.data._augment import without_words
+
+    words = np.arange(1, 1 + 40 * 50).reshape(40, 50)
+    places = np.stack([np.arange(40), np.zeros(40, np.int64)], axis=1)
+    left = without_words(words, 0.3, 1, 2, places)
+    assert 0.65 < (left == words).mean() < 0.75
+    assert ((left == words) | (left == 0)).all()
+    # A text alone, and beside shorter ones, loses the same words.
+    assert (without_words(words[7:8, :20], 0.3, 1, 2, places[7:8]) == left[7, :20]).all()
+    assert (without_words(words, 0.3, 1, 3, places) != left).any()
+    assert without_words(words, 0.0, 1, 2, places) is words
 
 
 def test_each_augmentation_does_what_it_says():
     image = np.arange(2 * 8 * 8, dtype=np.uint8).reshape(2, 8, 8)
-    flips = {ImageReader(8, augment="flip").augmented(image, 0, row, 0).tobytes() for row in range(20)}
-    assert flips == {image.tobytes(), np.ascontiguousarray(image[:, :, ::-1]).tobytes()}
-    for row in range(20):
-        moved = ImageReader(8, augment="shift").augmented(image, 0, row, 0)
-        # All but the border is the image, moved by at most one place.
-        assert any((moved[:, 1:7, 1:7] == image[:, 1 + d : 7 + d, 1 + r : 7 + r]).all()
-                   for d in (-1, 0, 1) for r in (-1, 0, 1))  # fmt: skip
-    grey = np.full((1, 8, 8), 100, np.uint8)
-    bright = [
-        int(ImageReader(8, channels=1, augment="colour").augmented(grey, 0, row, 0)[0, 0, 0]) for row in range(30)
-    ]
-    assert 80 <= min(bright) < 95 < 105 < max(bright) <= 120
+    many, places = np.stack([image] * 40), [(row, 0) for row in range(40)]
+    flips = [each.tobytes() for each in ImageReader(8, augment="flip").augmented(many, 0, places)]
+    assert set(flips) == {image.tobytes(), np.ascontiguousarray(image[:, :, ::-1]).tobytes()}
+    assert 10 <= flips.count(image.tobytes()) <= 30
+    seen = set()
+    for moved in ImageReader(8, augment="shift").augmented(many, 0, places):
+        # All but the border is the image, moved by at most one place; the border repeats the edge.
+        down, right = next((d, r) for d in (-1, 0, 1) for r in (-1, 0, 1)
+                           if (moved[:, 1:7, 1:7] == image[:, 1 + d : 7 + d, 1 + r : 7 + r]).all())  # fmt: skip
+        padded = np.pad(image, ((0, 0), (1, 1), (1, 1)), mode="edge")
+        assert (moved == padded[:, 1 + down : 9 + down, 1 + right : 9 + right]).all()
+        seen.add((down, right))
+    assert len(seen) >= 7
+    grey = np.full((40, 1, 8, 8), 100, np.uint8)
+    bright = ImageReader(8, channels=1, augment="colour").augmented(grey, 0, places)[:, 0, 0, 0]
+    assert 80 <= bright.min() < 95 < 105 < bright.max() <= 120
+    ramp = np.broadcast_to(np.arange(100, 108, dtype=np.uint8), (40, 1, 8, 8))
+    spread = np.ptp(ImageReader(8, channels=1, augment="colour").augmented(ramp, 0, places), axis=(1, 2, 3))
+    assert 5 <= spread.min() < 7 < spread.max() <= 9
 
 
 def test_a_broken_image_is_named(tmp_path: Path):

@@ -12,6 +12,7 @@ import hardwood
 from hardwood import GetClassifier, GetRegressor
 from hardwood.draw import text
 from hardwood.errors import InvalidArgumentError
+from hardwood.estimators._get_teacher import out_of_bag
 from hardwood.forest import OBLIQUE
 from hardwood.oblique import _run as runs
 from hardwood.train import Callback, TrainingState, TrainingWarning
@@ -136,8 +137,9 @@ def test_tables_with_nothing_to_learn(kind: Any):
 def test_duplicated_and_collinear_columns():
     X, y = table()
     X = np.column_stack([X, X[:, 0], X[:, 0] - 2 * X[:, 3], np.zeros(300)])
-    model = GetRegressor(leaf="linear", **QUICK).fit(X, y)
-    assert r2_score(y, model.predict(X)) > 0.9
+    for leaf in ("constant", "linear"):
+        model = GetRegressor(leaf=leaf, **{**QUICK, "min_steps": 200}).fit(X, y)
+        assert r2_score(y, model.predict(X)) > 0.9
 
 
 def test_sparse_splits_and_short_text():
@@ -204,7 +206,10 @@ def test_the_paper_s_preset_is_the_paper_s():
         ({"n_starts": 2, "n_greedy": 3}, "n_greedy"), ({"scale_factors": 5}, "scale_factors"),
         ({"scale_factors": [(9, 2)]}, "scale_factors"), ({"skip": 0.9}, "skip"), ({"l1": -1}, "l1"),
         ({"min_weight": 1.0}, "min_weight"), ({"leaf_shrinkage": "some"}, "leaf_shrinkage"),
-        ({"scaling": "log"}, "scaling"), ({"callbacks": 3}, "callbacks"), ({"resume_from": "nowhere"}, "resume_from"),
+        ({"scaling": "log"}, "scaling"), ({"teacher": "me"}, "teacher"), ({"polish": "much"}, "polish"),
+        ({"device": "tpu"}, "device"),
+        ({"validation_splits": 0}, "validation_splits"),
+        ({"callbacks": 3}, "callbacks"), ({"resume_from": "nowhere"}, "resume_from"),
     ],
 )  # fmt: skip
 def test_bad_parameters(given: dict[str, Any], name: str):
@@ -218,3 +223,37 @@ def test_infinite_cells_are_refused():
     X[3, 1] = np.inf
     with pytest.raises(InvalidArgumentError, match="infinite"):
         GetRegressor(**QUICK).fit(X, y)
+
+
+def test_out_of_bag_answers_know_nothing_of_the_row_s_own_noise():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 3))
+    noise = rng.normal(size=(400, 2))
+    clean = np.column_stack([np.sign(x[:, 0]), np.sign(x[:, 1])])
+    said = out_of_bag(x, clean + noise, np.ones(400), 0, 1)
+    assert np.array_equal(said, out_of_bag(x, clean + noise, np.ones(400), 0, 2))
+    assert ((said - clean) ** 2).mean() < 0.6 * (noise**2).mean()
+    for column in range(2):
+        assert abs(np.corrcoef((said - clean)[:, column], noise[:, column])[0, 1]) < 0.15
+    # The one row of weight has trees without it only where it was not drawn: it keeps its own number or none else's.
+    alone = out_of_bag(x, clean, np.where(np.arange(400) < 1, 1.0, 1e-12), 0, 1)
+    assert np.isfinite(alone).all()
+
+
+@pytest.mark.parametrize("kind", ["constant", "linear", "classifier"])
+def test_an_ensemble_as_teacher_and_early_stopping(kind: str):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    y = (X[:, 0] + X[:, 1] > 0) + rng.normal(size=400)
+    options = {**QUICK, "teacher": "ensemble", "leaf_shrinkage": "auto", "max_depth": 4}
+    if kind == "classifier":
+        model: Any = GetClassifier(**options, polish="auto").fit(X, y > 0.5)
+        assert model.score(X, y > 0.5) > 0.6
+    else:
+        model = GetRegressor(**options, polish="auto", leaf=kind).fit(X, y)
+        assert model.score(X, y) > 0.1
+    assert model.teacher_share_ in (0.0, 0.5, 1.0) and 0 <= model.polish_levels_ <= 4
+    assert model.best_loss_ is not None and model.forest_.n_trees == 1
+    if kind == "constant":
+        plain = GetRegressor(**{**options, "teacher": None}).fit(X, y)
+        assert model.teacher_share_ > 0 and model.best_loss_ < plain.best_loss_

@@ -133,7 +133,12 @@ class Stop(Callback):
 
 
 @pytest.mark.parametrize(
-    "how", [{}, {"fusion": "trees", "encoder_warmup": 3}, {"fusion": "trees", "encoder_warmup": 1, "alternate": 1}]
+    "how",
+    [
+        {},
+        {"fusion": "trees", "encoder_warmup": 3, "init": "greedy"},
+        {"fusion": "trees", "encoder_warmup": 1, "alternate": 1},
+    ],
 )
 def test_training_goes_on_where_it_stopped(frame: Any, tmp_path: Path, how: dict[str, Any]):
     X, y = frame
@@ -171,6 +176,21 @@ def test_one_kind_of_column_is_enough(frame: Any, columns: list[str]):
     assert model.predict(X[columns]).shape == (len(X),)
     assert (model.forest_ is None) == ("size" not in columns)
     assert sum(model.explain(X[columns][:1])[0].shares.values()) == pytest.approx(1)
+
+
+def test_what_auto_stands_for(frame: Any):
+    X, y = frame
+
+    def answers(columns: list[str], **given: Any) -> np.ndarray:
+        branches = [TextBranch("note", n_buckets=64)] if "note" in columns else []
+        model = MultimodalClassifier(**small(branches=branches, max_iter=9, early_stopping=False, **given))
+        return model.fit(X[columns], y).predict_proba(X[columns])
+
+    both, table = ["note", "size", "kind"], ["size", "kind"]
+    for fusion, init in (("concat", "greedy"), ("trees", "random")):
+        made = answers(both, fusion=fusion, encoder_warmup="auto", init="auto")
+        assert (made == answers(both, fusion=fusion, encoder_warmup=2, init=init)).all()
+    assert (answers(table, encoder_warmup="auto") == answers(table, encoder_warmup=0)).all()
 
 
 class Pixels(nn.Module):
@@ -295,13 +315,28 @@ def test_clone_and_parameters(frame: Any):
     ("name", "value"),
     [
         ("fusion", "sum"), ("normalization", "batch"), ("init", "best"), ("encoder_warmup", -1), ("alternate", 0.5),
-        ("encoder_every", 0), ("encoder_rate", -1.0), ("head_rate", "fast"), ("table_model", "forest"),
-        ("encoder_warmup", 4), ("max_depth", 0), ("branches", "none"),
+        ("encoder_every", 0), ("encoder_rate", -1.0), ("tree_rate", np.inf), ("head_rate", "fast"),
+        ("table_model", "forest"), ("encoder_warmup", 4), ("max_depth", 0), ("branches", "none"),
     ],
 )  # fmt: skip
 def test_parameters_that_mean_nothing_are_refused(frame: Any, name: str, value: Any):
     with pytest.raises(InvalidArgumentError, match=name):
         MultimodalClassifier(**small(**{name: value})).fit(*frame)
+
+
+def test_words_are_left_out_in_training_alone(frame: Any):
+    X, y = frame
+    texts = X[["note"]]
+
+    def answers(**given: Any) -> np.ndarray:
+        branch = TextBranch("note", n_buckets=64, **given)
+        return MultimodalClassifier(**small(branches=[branch], max_iter=3)).fit(texts, y).predict_proba(texts)
+
+    assert (answers(word_dropout=0.5) == answers()).all()
+    assert (answers(word_dropout=0.0) != answers()).any()
+    assert (answers(word_dropout=0.9, tuning="frozen") == answers(word_dropout=0.0, tuning="frozen")).all()
+    with pytest.raises(InvalidArgumentError, match="word_dropout"):
+        answers(word_dropout=1.0)
 
 
 def test_arrays_have_no_names():

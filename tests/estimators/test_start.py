@@ -21,6 +21,7 @@ from xgboost import XGBClassifier, XGBRegressor
 
 from hardwood import GradTreeClassifier, GradTreeRegressor, GrandeClassifier, GrandeRegressor
 from hardwood.errors import InvalidArgumentError
+from hardwood.estimators import _gradtree
 from helpers.fits import ALL, CLASSIFIERS, GRADTREES, REGRESSORS, answers, mixed, mixed_target, numbers, table, tiny
 from helpers.tables import make_frame
 
@@ -247,3 +248,26 @@ def test_a_greedy_start_knows_classes_that_its_rows_do_not_show():
         model = tiny(kind, **({"n_restarts": 8} if kind in GRADTREES else {"n_estimators": 12})).fit(X, y)
         assert model.predict_proba(X).shape == (60, 3)
         assert np.isfinite(model.predict_proba(X)).all()
+
+
+@pytest.mark.parametrize("kind", GRADTREES)
+def test_a_tree_that_gains_nothing_by_training_grows_again_on_all_rows(kind):
+    X, y = table(kind, 200)
+    options = {"n_restarts": 1, "leaf_shrinkage": 0.0, "class_weight": None} if kind in CLASSIFIERS else {
+        "n_restarts": 1, "leaf_shrinkage": 0.0
+    }  # fmt: skip
+    still_there = dict.fromkeys(("split_logits_rate", "thresholds_rate", "leaf_values_rate"), 0)
+    model = tiny(kind, **options, **still_there).fit(X, y)
+    assert model.improvement_ == 0
+    greedy: Any = DecisionTreeClassifier if kind in CLASSIFIERS else DecisionTreeRegressor
+    expected = greedy(max_depth=3, random_state=0).fit(X, y)
+    np.testing.assert_allclose(answers(model, X), answers(expected, X), atol=1e-5)
+
+
+def test_a_tree_that_training_improves_is_kept(monkeypatch):
+    monkeypatch.setattr(_gradtree, "_CERTAINTY", -np.inf)
+    X, y = table(GradTreeClassifier, 200)
+    model = tiny(GradTreeClassifier, split_logits_rate=0.5, thresholds_rate=0.5).fit(X, y)
+    trained = model._session.model.to_forest([int(np.argmin(model._running_losses))])
+    raw = model._session.encoder.lower(trained).prune()
+    assert {*raw.threshold[raw.left >= 0]} >= {*model.forest_.threshold[model.forest_.left >= 0]}

@@ -218,13 +218,27 @@ def test_callbacks_hear_of_every_stage():
 def test_depth_and_shrinkage_by_validation():
     given, held_out = task(), task(seed=1)
     best = choose(
-        given, held_out, "constant", QUICK, Run(), depths=(1, 2, 3), penalties=(0.0,), shrinkages=(0.0, 1e6), patience=3
+        [(given, held_out)],
+        "constant",
+        QUICK,
+        Run(),
+        depths=(1, 2, 3),
+        penalties=(0.0,),
+        shrinkages=(0.0, 1e6),
+        patience=3,
     )
     assert best.depth > 1 and best.shrinkage == 0.0
     noise = Task.of(given.x, np.random.default_rng(0).normal(size=300), np.ones(300))
     held = Task.of(held_out.x, np.random.default_rng(1).normal(size=300), np.ones(300))
     best = choose(
-        noise, held, "constant", QUICK, Run(), depths=(1, 4), penalties=(0.0,), shrinkages=(0.0, 1e6), patience=2
+        [(noise, held), (held, noise)],
+        "constant",
+        QUICK,
+        Run(),
+        depths=(1, 4),
+        penalties=(0.0,),
+        shrinkages=(0.0, 1e6),
+        patience=2,
     )
     assert best.shrinkage == 1e6
 

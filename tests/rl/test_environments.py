@@ -11,6 +11,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from hardwood import rl
 from hardwood.errors import InvalidArgumentError
+from helpers.environments import needs_envpool
 
 
 class Own(gymnasium.Env):
@@ -124,6 +125,7 @@ def test_actions_go_in_as_the_environment_takes_them():
     assert (box.actions.middle, box.actions.half) == (0.5, 2.5)
 
 
+@needs_envpool
 def test_minigrid_as_envpool_and_as_minigrid_show_it():
     """The same names, the same flags for the same view; a door is told apart by its state."""
     pool = rl.Environments("MiniGrid-DoorKey-5x5-v0", 4, 0, backend="envpool")

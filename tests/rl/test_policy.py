@@ -60,6 +60,13 @@ def test_nothing_is_lost_on_the_way_to_the_tree(actions: Actions, seed: int):
         assert (forest.leaf_values >= actions.low).all() and (forest.leaf_values <= actions.high).all()
 
 
+@pytest.mark.parametrize("depth", [1, 3, 7])
+@pytest.mark.parametrize("scale", [Scale(np.zeros(9), np.ones(9)), Scale.of_flags(9)], ids=["numbers", "flags"])
+def test_every_node_of_a_new_tree_splits_what_reaches_it(depth: int, scale: Scale):
+    policy = TreePolicy(DISCRETE, scale, depth=depth, generator=torch.Generator().manual_seed(0))
+    assert policy.to_forest(flags=scale.is_of_flags).node_count == 2 ** (depth + 1) - 1
+
+
 def test_a_threshold_that_no_number_reaches_sends_all_left():
     policy = tree_policy(DISCRETE, 0, depth=3)
     with torch.no_grad():
@@ -77,6 +84,8 @@ def test_a_threshold_that_no_number_reaches_sends_all_left():
 @pytest.mark.parametrize("seed", range(3))
 def test_flags_are_split_at_a_half(seed: int):
     policy = TreePolicy(DISCRETE, Scale.of_flags(9), depth=5, generator=torch.Generator().manual_seed(seed))
+    with torch.no_grad():  # as if they had been trained
+        policy.layer.thresholds.copy_(torch.randn(31, 9, generator=torch.Generator().manual_seed(seed)))
     rows = (np.random.default_rng(seed).random((500, 9)) < 0.5).astype(np.float64)
     forest = policy.to_forest(tuple("abcdefghi"), flags=True)
     np.testing.assert_array_equal(forest.outputs(rows), policy.actor().outputs(rows))

@@ -7,6 +7,7 @@ import pytest
 
 from hardwood.rl import Environments, Scale, TreePolicy
 from hardwood.rl._rollout import Collector, RewardScale, Rollout, advantages_of
+from helpers.environments import needs_envpool
 
 
 def readable_advantages(
@@ -72,7 +73,7 @@ def test_the_reward_scale_is_the_deviation_of_discounted_sums():
         assert found == pytest.approx(np.std(sums))
 
 
-@pytest.mark.parametrize("backend", ["gymnasium", "envpool"])
+@pytest.mark.parametrize("backend", ["gymnasium", pytest.param("envpool", marks=needs_envpool)])
 def test_a_rollout_holds_what_the_environments_did(backend: str):
     """The steps that reset an environment are marked, and episode by episode the rewards add up."""
     envs = Environments("CartPole-v1", 3, 7, backend=backend)
@@ -113,3 +114,31 @@ def test_held_noise_leans_one_way_at_a_leaf():
         for env in range(2):
             assert len(np.unique(noise[start : start + 10, env].round(9))) <= 2
     assert len(np.unique(noise.round(9))) > 2
+
+
+def test_discrete_actions_are_held_at_a_leaf_until_the_episode_ends():
+    """Each leaf draws once for some steps; a new episode draws anew, and the shares of the draws are the policy's."""
+    envs = Environments("CartPole-v1", 64, 0)
+    policy = TreePolicy(envs.actions, Scale(np.zeros(4), np.array([0.05, 0.5, 0.05, 0.5])), depth=1)
+    collector = Collector(envs, np.random.default_rng(0), hold_noise=6)
+    rollout, actor = collector.collect(policy.actor(), 200), policy.actor()
+    leaf = actor.leaves(rollout.rows[:-1].reshape(-1, 4)).reshape(200, 64)
+    since = np.zeros(64, int)  # steps since each environment drew
+    held: dict[tuple[int, int], int] = {}
+    drawn: list[list[int]] = [[], []]
+    for t in range(200):
+        for env in range(64):
+            key = (env, int(leaf[t, env]))
+            if since[env] % 6 == 0:
+                held.pop((env, 0), None), held.pop((env, 1), None)
+            if key not in held:
+                held[key] = int(rollout.chosen[t, env])
+                drawn[key[1]].append(held[key])
+            assert held[key] == rollout.chosen[t, env]
+            ended = rollout.valid[t, env] and (rollout.terminated[t, env] or rollout.truncated[t, env])
+            since[env] = 0 if ended else since[env] + 1
+    logits = actor.tree.outputs
+    share = np.exp(logits[:, 1]) / np.exp(logits).sum(1)
+    for place in (0, 1):
+        assert len(drawn[place]) > 500
+        assert np.mean(drawn[place]) == pytest.approx(share[place], abs=0.06)

@@ -30,7 +30,7 @@ def test_rates_are_halved_where_the_reward_stalls():
 
 
 def test_weight_decay_leaves_thresholds_and_critic_alone():
-    policy = TreePolicy(Actions(("a",), low=(0.0,), high=(1.0,)), Scale.of_flags(2), depth=2)
+    policy = TreePolicy(Actions(("a",), low=(0.0,), high=(1.0,)), Scale(np.zeros(2), np.ones(2)), depth=2)
     critic = torch.nn.Linear(2, 1)
     settings = Settings(weight_decay=0.5, threshold_rate=0.125)
     groups = parameter_groups(policy, critic, settings)
@@ -42,6 +42,9 @@ def test_weight_decay_leaves_thresholds_and_critic_alone():
     assert len(decay) == len(list(policy.parameters())) + 2
     rates = {id(parameter): group["lr"] for group in groups for parameter in group["params"]}
     assert rates[id(layer.thresholds)] == 0.125
+    # Between the values of a flag there is nothing to learn.
+    flags = TreePolicy(Actions(("a",), low=(0.0,), high=(1.0,)), Scale.of_flags(2), depth=2)
+    assert parameter_groups(flags, critic, settings)[1]["lr"] == 0.0
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from hardwood.train import Callback, TrainingDivergedError, TrainingSettings, TrainingWarning, fit
+from hardwood.train._best import BestParameters
 from helpers.training import restarts, same_bits, two_moons, weights_of
 
 SETTINGS = TrainingSettings(max_epochs=20, batch_size=32, learning_rate=0.05)
@@ -128,3 +129,15 @@ def test_a_validation_loss_that_is_never_a_number():
         fit(model, *two_moons(50), loss=lambda p, t, w: p.square() * (1.0 if p.requires_grad else float("nan")),
             settings=TrainingSettings(max_epochs=2), validation=two_moons(50))  # fmt: skip
     assert same_bits(weights_of(model), before)
+
+
+def test_what_falls_too_slowly_does_not_count_as_falling():
+    """Losses 1.0, 0.97, 0.94 and so on: with a tolerance of 0.05 every second one is news, with 0.2 none is."""
+    model = nn.Linear(1, 1)
+    for tolerance, most in ((0.05, 20), (0.2, 3)):
+        best = BestParameters(model, None, 3, tolerance)
+        for turn in range(20):
+            if not bool(best.done.all()):
+                best.observe(torch.tensor([1.0 - 0.03 * turn], dtype=torch.float64), turn)
+        assert int(best.epochs) == (19 if most == 20 else 3)
+        assert float(best.losses) == pytest.approx(1.0 - 0.03 * int(best.epochs))

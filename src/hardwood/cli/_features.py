@@ -49,6 +49,16 @@ class Features:
         few = 0.9 * len(self.raw)
         return [self.names[column] for column, words in self.vocabularies.items() if len(words) > max(few, 50)]
 
+    def image_paths(self) -> list[str]:
+        """Return the columns of texts that are all paths of images."""
+        from hardwood.data._images import looks_like_image
+
+        return [
+            self.names[column]
+            for column, words in self.vocabularies.items()
+            if words and all(isinstance(word, str) and looks_like_image(word) for word in words)
+        ]
+
 
 def read_features(table: Table, names: Sequence[str], categorical: Collection[str]) -> Features:
     """Read columns, those named in `categorical` as categories whatever they hold."""

@@ -174,8 +174,13 @@ def _read(choices: Choices, table: Table) -> Rows:
     place = np.flatnonzero(_counted(choices, answers, weight))
     _check_answers(choices, answers, place)
     features = read_features(table, names, set(choices.categorical))
+    for name in features.image_paths():
+        if name not in choices.categorical:
+            remedy = "pass --drop, or learn from images in Python, with hardwood.MultimodalClassifier or ...Regressor"
+            reject("TABLE", name, "is a column of image paths, and `hardwood fit` looks at no images", remedy)
     for name in features.all_different():
-        remark(f"nearly every row has another text in {name!r}; --drop it if it only names the row")
+        advice = "--drop it if it only names the row; hardwood.MultimodalClassifier in Python learns from texts"
+        remark(f"nearly every row has another text in {name!r}; {advice}")
     return Rows(np.arange(table.n_rows), features, answers, weight).take(place)
 
 

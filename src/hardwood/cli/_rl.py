@@ -21,7 +21,7 @@ _HELP = """Learn a policy that is one hard tree, by acting in a gymnasium enviro
   hardwood rl export cartpole/ --c -o policy.h
 
 The tree that is written is the policy that was trained: it takes the same action in every state. Environments are found
-by their gymnasium ids; pip install "hardwood[rl]" brings gymnasium, MiniGrid, EnvPool and what LunarLander needs."""
+by their gymnasium ids; pip install "hardwood[rl]" brings gymnasium, MiniGrid and what LunarLander needs."""
 
 _TRAIN_HELP = """Train a policy in ENV, a gymnasium id such as CartPole-v1, and write it to a folder.
 

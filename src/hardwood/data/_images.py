@@ -12,13 +12,22 @@ from typing import Any, Literal, NoReturn, get_args
 import numpy as np
 
 from hardwood._typing import UInt8
+from hardwood.data._augment import augmented
 from hardwood.errors import InvalidArgumentError, MissingExtraError, reject
 
 Augmentation = Literal["flip", "shift", "colour"]
 Image = UInt8[np.ndarray, "channels height width"]
-# A shift moves an image by up to this part of its side; colours change by up to this part.
-_SHIFT, _COLOUR = 1 / 8, 0.2
 _MOST_WORKERS = 8
+_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
+
+
+def looks_like_image(text: str) -> bool:
+    """Tell whether a text may be the path of an image, by its ending.
+
+    >>> looks_like_image("photos/Front.JPG"), looks_like_image("front door")
+    (True, False)
+    """
+    return text.lower().endswith(_ENDINGS)
 
 
 class ImageReader:
@@ -113,25 +122,11 @@ class ImageReader:
         remedy = "repair or replace the file, or leave the cell empty"
         raise InvalidArgumentError(f"{label}={shown}: cannot be read as an image ({error}); {remedy}") from error
 
-    def augmented(self, image: Image, epoch: int, row: int, view: int) -> Image:
-        """Return an image as training sees it in one epoch."""
-        if not self.augment:
-            return image
-        rng = np.random.default_rng([self.seed, epoch, row, view])
-        mirror, move, (brightness, contrast) = rng.random() < 0.5, rng.uniform(-1, 1, 2), rng.uniform(-1, 1, 2)
-        if "flip" in self.augment and mirror:
-            image = image[:, :, ::-1]
-        if "shift" in self.augment:
-            most = [max(1, round(side * _SHIFT)) for side in self.size]
-            down, right = (round(part * side) for part, side in zip(move.tolist(), most, strict=True))
-            padded = np.pad(image, ((0, 0), (most[0],) * 2, (most[1],) * 2), mode="edge")
-            top, left = most[0] + down, most[1] + right
-            image = padded[:, top : top + self.size[0], left : left + self.size[1]]
-        if "colour" in self.augment:
-            middle = image.mean()
-            changed = (image - middle) * (1 + _COLOUR * contrast) + middle * (1 + _COLOUR * brightness)
-            image = np.clip(np.rint(changed), 0, 255).astype(np.uint8)
-        return np.ascontiguousarray(image)
+    def augmented(
+        self, images: UInt8[np.ndarray, "images channels height width"], epoch: int, places: Sequence[tuple[int, int]]
+    ) -> UInt8[np.ndarray, "images channels height width"]:
+        """Return images, of these rows and views, as training sees them in one epoch."""
+        return augmented(images, self.augment, self.seed, epoch, np.array(places, np.int64).reshape(-1, 2))
 
 
 def _pillow() -> tuple[Any, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -12,20 +13,20 @@ import torch
 from sklearn.utils.validation import validate_data
 
 from hardwood._typing import Float, Shaped
-from hardwood.data import Columns, TableEncoder, take_rows
+from hardwood.data import Columns, TableEncoder
 from hardwood.errors import reject
 from hardwood.estimators._callbacks import CallbackSupportMixin, FallingTemperature, ForwardToSklearn
 from hardwood.estimators._device import choose_device, count_threads, threads
 from hardwood.estimators._fitted import all_or_nothing
 from hardwood.estimators._parameters import check_parameters
 from hardwood.estimators._reading import ForestEstimator
-from hardwood.estimators._rows import Rows, checked, class_weights, draw_seed, merged, split
-from hardwood.estimators._session import Session, structure_of
+from hardwood.estimators._rows import Rows, checked, class_weights, draw_seed, merged, new_encoder, split, that_count
+from hardwood.estimators._session import Chosen, Session, Trained, structure_of
 from hardwood.estimators._start import given_forest
 from hardwood.estimators._target import Target
 from hardwood.forest import LEAF, Forest
 from hardwood.nn import HardTrees
-from hardwood.train import Callback, OnlineTraining, TrainingResult, TrainingSettings, fit
+from hardwood.train import Callback, OnlineTraining, TrainingSettings, fit
 
 # An evaluation takes place after each epoch, but after no fewer and no more steps than these.
 _FEWEST_STEPS, _MOST_STEPS = 10, 50
@@ -110,6 +111,10 @@ class TreeEstimator(CallbackSupportMixin, ForestEstimator):  # type: ignore[misc
         """Whether the trees of a given model are combined, or are alternatives."""
         return True
 
+    def _chosen(self, trained: Trained, rows: Rows, seed: int) -> Chosen:
+        """Return the layer that is the result, and which of its trees, if they are restarts."""
+        return Chosen(trained.session, trained.result.best_tree, trained.result.tree_losses)
+
     def _extra_settings(self) -> dict[str, Any]:
         """Return further entries of `TrainingSettings`."""
         return {}
@@ -136,9 +141,7 @@ class TreeEstimator(CallbackSupportMixin, ForestEstimator):  # type: ignore[misc
                 before.check(self.get_params(deep=False))
             validate_data(self, X, reset=before is None, skip_check_array=True)
             seed = draw_seed(self.random_state)
-            counted = np.flatnonzero(weight > 0)
-            if len(counted) < len(weight):
-                X, y, weight = take_rows(X, counted), y[counted], weight[counted]
+            X, y, weight, _ = that_count(X, y, weight)
             if before is None:
                 X, y, weight = merged(X, y, weight, self.categorical_features, self._batch_size)
             target = make_target(y, weight)
@@ -152,25 +155,25 @@ class TreeEstimator(CallbackSupportMixin, ForestEstimator):  # type: ignore[misc
     def _learn(self, rows: Rows, weight: Float[np.ndarray, " rows"], seed: int, before: Session | None) -> None:
         """Train on checked rows, and keep what came of it; `weight` is without those of classes."""
         training, validation = split(rows, self.validation_fraction, seed) if self.early_stopping else (rows, None)
-        result, session = self._train(training, validation, seed, before)
-        forest = self._settled(session.model, result.best_tree, session.encoder.transform(rows.X), rows)
+        trained = self._train(training, validation, seed, before)
+        result = trained.result
+        chosen = self._chosen(trained, rows, seed)
+        session = chosen.session
+        forest = self._settled(session.model, chosen.best_tree, session.encoder.transform(rows.X), rows)
         self.history_, self.n_iter_, self.best_loss_ = result.history, result.epochs, result.best_loss
         self._session = replace(
             session, target=session.target.take(np.arange(0)), counted=rows.target.class_sums(weight)
         )
         self._online = None
-        self._running_losses = None if result.tree_losses is None else np.array(result.tree_losses)
+        self._running_losses = None if chosen.tree_losses is None else np.array(chosen.tree_losses)
         self._keep_forest(forest, session, rows)
 
-    def _train(
-        self, training: Rows, validation: Rows | None, seed: int, before: Session | None
-    ) -> tuple[TrainingResult, Session]:
+    def _train(self, training: Rows, validation: Rows | None, seed: int, before: Session | None) -> Trained:
         """Train a layer, new or from the fit before, and return how it went."""
         target = training.target
         if before is None:
-            encoder = self._new_encoder(target, seed)
-            y = target.values if target.codes is None else target.codes
-            x = encoder.fit_transform(training.X, y, training.weight)
+            encoder = new_encoder(self, target, seed)
+            x = training.encoded(encoder)
         else:
             encoder = before.encoder
             x = encoder.transform(training.X)
@@ -187,6 +190,7 @@ class TreeEstimator(CallbackSupportMixin, ForestEstimator):  # type: ignore[misc
                 model = self._new_layer(x, training, encoder, seed, device)
                 base = self._base(target, training.weight)
             session = Session(encoder, model, target, base, structure_of(self.get_params(deep=False)))
+            start = copy.deepcopy(model).cpu()
             steps = -(-len(x) // batch)
             settings = self._settings(batch, steps, seed, validation is not None)
             held_out = None
@@ -213,16 +217,7 @@ class TreeEstimator(CallbackSupportMixin, ForestEstimator):  # type: ignore[misc
                 resume_from=self.resume_from,
             )
             model.cpu()
-        return result, session
-
-    def _new_encoder(self, target: Target, seed: int) -> TableEncoder:
-        return TableEncoder(
-            numeric=self.numeric,
-            categorical_features=self.categorical_features,
-            one_hot_max_size=self.one_hot_max_size,
-            task="regression" if target.codes is None else "classification",
-            seed=seed,
-        )
+        return Trained(result, session, start, before is None, training, validation)
 
     def _new_layer(
         self, x: Float[np.ndarray, "rows features"], rows: Rows, encoder: TableEncoder, seed: int, device: torch.device
@@ -303,7 +298,7 @@ class TreeEstimator(CallbackSupportMixin, ForestEstimator):  # type: ignore[misc
 
     def _keep_constant(self, rows: Rows) -> None:
         """Keep a model that always answers the only class there is."""
-        encoder = self._new_encoder(rows.target, 0)
+        encoder = new_encoder(self, rows.target, 0)
         encoder.fit_transform(rows.X, rows.target.values, rows.weight)
         columns = encoder.columns
         nowhere = np.array([-1])

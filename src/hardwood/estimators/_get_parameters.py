@@ -11,7 +11,7 @@ from hardwood.ops import MAX_DEPTH
 from hardwood.ops._oblique import RELAXATIONS
 
 _FAST: dict[str, Any] = {
-    "relaxation": "sigmoid", "scale_factors": ((5.0, 25.0), (50.0, 150.0)), "n_starts": 4, "n_greedy": 0, "keep": 0.5,
+    "relaxation": "sigmoid", "scale_factors": ((5.0, 25.0), (50.0, 150.0)), "n_starts": 4, "n_greedy": 2, "keep": 0.5,
     "epochs": 30, "min_steps": 1000, "batch_size": 256, "learning_rate": 0.01, "skip": 1e-2, "polish": True,
     "polish_epochs": 10, "polish_min_steps": 200,
 }  # fmt: skip
@@ -23,17 +23,19 @@ _PAPER: dict[str, Any] = {
 PRESETS: dict[str, dict[str, Any]] = {
     "fast": {
         "constant": _FAST,
-        "linear": {**_FAST, "polish": False},
-        "scaling": "standard",
-        "depths": (1, 2, 3, 4, 5, 6, 8, 10, 12),
-        "depth_patience": 2,
+        "linear": {**_FAST, "n_greedy": 0, "polish": False},
+        "scaling": "balance",
+        "depths": {"constant": (1, 2, 4, 6, 8, 10, 12), "linear": (1, 2, 3, 4, 5, 6, 8, 10, 12)},
+        "depth_patience": {"constant": 1, "linear": 2},
+        "early_stop": True,
     },
     "paper": {
         "constant": _PAPER,
         "linear": {**_PAPER, "polish": False},
         "scaling": "range",
-        "depths": tuple(range(1, 13)),
-        "depth_patience": 12,
+        "depths": {"constant": tuple(range(1, 13)), "linear": tuple(range(1, 13))},
+        "depth_patience": {"constant": 12, "linear": 12},
+        "early_stop": False,
     },
 }
 
@@ -58,10 +60,10 @@ _OF_PRESET: dict[str, _Whole | _Number | _Choice | _Flag] = {
     "batch_size": _Whole(1),
     "learning_rate": _Number(0, open_below=True, example=0.01),
     "skip": _Number(0, 0.5, open_above=True, example=0.001),
-    "polish": _Flag(),
     "polish_epochs": _Whole(1),
     "polish_min_steps": _Whole(1),
-    "scaling": _Choice(("standard", "range")),
+    "validation_splits": _Whole(1),
+    "scaling": _Choice(("standard", "range", "balance")),
 }
 _OR_AUTO: dict[str, _Whole | _Number] = {
     "max_depth": _Whole(1, MAX_DEPTH),
@@ -84,6 +86,11 @@ def check_parameters(given: dict[str, Any]) -> None:
                 reject(name, given[name], "is not known", f"pass {name}='auto' or a number")
         else:
             bound.check(name, given[name])
+    if given["teacher"] is not None:
+        _Choice(("ensemble",)).check("teacher", given["teacher"])
+    polish = given["polish"]
+    if not (polish is None or isinstance(polish, bool) or (isinstance(polish, str) and polish == "auto")):
+        reject("polish", polish, "is not known", "pass True, False, 'auto', or None for the preset's")
     _check_factors(given["scale_factors"])
     if given["n_greedy"] is not None and given["n_starts"] is not None and given["n_greedy"] > given["n_starts"]:
         reject(
@@ -106,9 +113,9 @@ def _check_factors(given: Any) -> None:
         reject("scale_factors", given, "has a range that is none", remedy)
 
 
-def depths_of(max_depth: int | str, preset: str, n_rows: int) -> tuple[int, ...]:
+def depths_of(max_depth: int | str, preset: str, leaf: str, n_rows: int) -> tuple[int, ...]:
     """Return the depths that are tried: the one that is given, or those whose leaves could all have a row."""
     if is_whole(max_depth):
         return (int(max_depth),)
-    depths: tuple[int, ...] = PRESETS[preset]["depths"]
+    depths: tuple[int, ...] = PRESETS[preset]["depths"][leaf]
     return tuple(depth for depth in depths if 2**depth <= n_rows) or depths[:1]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -11,13 +13,16 @@ import torch
 from hardwood._typing import Float
 from hardwood.estimators._base import TreeEstimator
 from hardwood.estimators._kinds import TreeClassifier, TreeRegressor, constructor, keep_parameters
-from hardwood.estimators._rows import Rows
+from hardwood.estimators._rows import Rows, new_encoder
+from hardwood.estimators._session import Chosen, Session, Trained
 from hardwood.estimators._start import greedy_trees, has_splits, refitted, side_by_side, with_leaves_of
 from hardwood.forest import Forest
 from hardwood.nn import HardTrees
 
 # The split logit of a node's greedy feature, the others having 0: enough to begin with, not too much to be left.
 _STRENGTH = 0.5
+# Training has to gain more on the held-out rows than so many times its standard error.
+_CERTAINTY = 2.0
 
 
 class _GradTree(TreeEstimator):
@@ -25,6 +30,8 @@ class _GradTree(TreeEstimator):
 
     n_restarts: int
     leaf_shrinkage: float
+    tol: float
+    improvement_: float | None
 
     _rate_names: ClassVar[tuple[str, ...]] = ("split_logits_rate", "thresholds_rate", "leaf_values_rate")
     _default_rates: ClassVar[Mapping[str, tuple[float, ...]]] = {
@@ -47,13 +54,45 @@ class _GradTree(TreeEstimator):
     def _greedy_layer(
         self, x: Float[np.ndarray, "rows features"], rows: Rows, seed: int, options: dict[str, Any]
     ) -> HardTrees:
-        forest = side_by_side(greedy_trees(x, rows, self.n_restarts, self.max_depth, seed))
+        forest = side_by_side(greedy_trees(x, rows, self.n_restarts, self.max_depth, seed, self.leaf_shrinkage))
         if not has_splits(forest):
             return with_leaves_of(forest, self._random_layer(x.shape[1], rows, options))
         return self._given_layer(forest, options)
 
     def _given_layer(self, forest: Forest, options: dict[str, Any]) -> HardTrees:
         return HardTrees.from_forest(forest, depth=self.max_depth, strength=_STRENGTH, combine="none", **options)
+
+    def _chosen(self, trained: Trained, rows: Rows, seed: int) -> Chosen:
+        """Return the trained tree if it beats the greedy one on held-out rows, and else a greedy one of all rows.
+
+        Rows are held out to judge training; a tree that gains nothing by it had better see them all.
+        """
+        session, held_out, best = trained.session, trained.validation, super()._chosen(trained, rows, seed)
+        self.improvement_ = None
+        from_greedy = trained.begun and isinstance(self.init, str) and self.init == "greedy"
+        if held_out is None or not from_greedy or not rows.target.refits:
+            return best
+        x = session.encoder.transform(trained.training.X)
+
+        def held_out_losses(model: HardTrees, tree: int) -> Float[np.ndarray, " rows"]:
+            forest = refitted(model.to_forest([tree]), x, trained.training, self.leaf_shrinkage)
+            return _losses(forest, session, held_out)
+
+        share = held_out.weight / held_out.weight.sum()
+        # The tree of the finest grain comes first; on tables of few rows the others are too coarse for rare classes.
+        start = held_out_losses(trained.start, 0)
+        gain = start - held_out_losses(session.model, best.best_tree or 0)
+        self.improvement_ = float(share @ gain)
+        chance = float(np.sqrt(share**2 @ (gain - self.improvement_) ** 2))
+        if self.improvement_ > _CERTAINTY * chance:
+            return best
+        encoder = new_encoder(self, rows.target, seed)
+        model = self._new_layer(rows.encoded(encoder), rows, encoder, seed, torch.device("cpu"))
+        others = [math.inf] * (self.n_restarts - 1)
+        return Chosen(replace(session, encoder=encoder, model=model), 0, (float(share @ start), *others))
+
+    def _extra_settings(self) -> dict[str, Any]:
+        return {"tolerance": self.tol}
 
     def _settled(self, model: HardTrees, best_tree: int | None, x: Any, rows: Rows | None) -> Forest:
         best = best_tree or 0
@@ -67,12 +106,22 @@ class _GradTree(TreeEstimator):
         return tree
 
 
+def _losses(forest: Forest, session: Session, rows: Rows) -> Float[np.ndarray, " rows"]:
+    """Return the loss of each row under a tree on encoded columns whose leaves hold raw outputs."""
+    raw = replace(forest, link="identity", classes=None).predict(session.encoder.transform(rows.X))
+    prediction = torch.from_numpy(raw.reshape(len(rows), -1))
+    target = session.target.loss.prepare(rows.target.tensor(torch.device("cpu")), prediction.shape[1], prediction.dtype)
+    losses: Float[np.ndarray, " rows"] = session.target.loss(prediction, target).numpy()
+    return losses
+
+
 class GradTreeClassifier(_GradTree, TreeClassifier):
     """One hard, axis-aligned decision tree whose splits and leaves are learned together by gradient descent.
 
     Several trees are trained side by side, by default from greedy trees of different grain; the one with the lowest
-    loss on held-out rows is kept. Its leaves are then set by all rows, and drawn towards the nodes above them. The
-    result, `forest_`, splits on the columns of `X` in their own units.
+    loss on held-out rows is kept. Training from greedy trees has to gain more on these rows than chance would explain:
+    otherwise the greedy tree is grown again on all rows, and is the result. Its leaves are then set by all rows, and
+    drawn towards the nodes above them. `forest_` splits on the columns of `X` in their own units.
 
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
@@ -100,6 +149,7 @@ class GradTreeClassifier(_GradTree, TreeClassifier):
         early_stopping: hold rows out, keep the parameters with the lowest loss on them, and stop when it has not
             fallen for `n_iter_no_change` evaluations. Otherwise the last parameters of all `max_iter` passes are kept.
         validation_fraction: share of rows that are held out.
+        tol: what the loss has to fall by, over these evaluations, for training to go on.
         n_iter_no_change: evaluations to wait. There is one after each pass, but after no fewer than 10 steps and no
             more than 50.
         max_seconds: stop after this time, at the next evaluation.
@@ -136,6 +186,8 @@ class GradTreeClassifier(_GradTree, TreeClassifier):
         feature_importances_: how much the answer changes at splits on each column, along the training rows' paths.
         n_iter_: passes over the rows.
         best_loss_: the lowest validation loss.
+        improvement_: how much training from a greedy tree lowered the mean loss of the held-out rows, leaves being set
+            alike; None where there was nothing to compare.
     """
 
     @constructor
@@ -157,7 +209,8 @@ class GradTreeClassifier(_GradTree, TreeClassifier):
         averaging: str = "none",
         early_stopping: bool = True,
         validation_fraction: float = 0.2,
-        n_iter_no_change: int = 50,
+        n_iter_no_change: int = 25,
+        tol: float = 1e-4,
         max_seconds: float | None = None,
         selection: str = "entmax",
         split: str = "sigmoid",
@@ -218,7 +271,8 @@ class GradTreeRegressor(_GradTree, TreeRegressor):
         averaging: str = "none",
         early_stopping: bool = True,
         validation_fraction: float = 0.2,
-        n_iter_no_change: int = 50,
+        n_iter_no_change: int = 25,
+        tol: float = 1e-4,
         max_seconds: float | None = None,
         selection: str = "entmax",
         split: str = "sigmoid",

@@ -14,13 +14,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hardwood._typing import Float, Int, Shaped
-from hardwood.data import Columns, TableEncoder, take_rows
+from hardwood.data import Columns
 from hardwood.data._columns import read
 from hardwood.errors import reject
 from hardwood.estimators._fitted import all_or_nothing
 from hardwood.estimators._latent_training import Cells, Learned, Lesson, batch_size, hard_outputs, learn
 from hardwood.estimators._parameters import check_parameters
-from hardwood.estimators._rows import Rows, checked, class_weights, draw_seed, merged, split
+from hardwood.estimators._rows import Rows, checked, class_weights, draw_seed, merged, new_encoder, split, that_count
 from hardwood.estimators._target import Target
 from hardwood.forest import Forest
 from hardwood.nn import FrozenLatentTree
@@ -81,9 +81,7 @@ class LatentTreeEstimator(BaseEstimator):  # type: ignore[misc]
             weight = checked(X, y, sample_weight)
             validate_data(self, X, reset=True, skip_check_array=True)
             seed = draw_seed(self.random_state)
-            counted = np.flatnonzero(weight > 0)
-            if len(counted) < len(weight):
-                X, y, weight = take_rows(X, counted), y[counted], weight[counted]
+            X, y, weight, _ = that_count(X, y, weight)
             X, y, weight = merged(X, y, weight, self.categorical_features, self._rows_a_step)
             target = make_target(y, weight)
             rows = Rows(X, target, class_weights(target, self.class_weight, weight))
@@ -96,15 +94,8 @@ class LatentTreeEstimator(BaseEstimator):  # type: ignore[misc]
     def _learn(self, rows: Rows, seed: int, parameters: dict[str, Any]) -> None:
         training, validation = split(rows, self.validation_fraction, seed) if self.early_stopping else (rows, None)
         target = rows.target
-        encoder = TableEncoder(
-            numeric=self.numeric,
-            categorical_features=self.categorical_features,
-            one_hot_max_size=self.one_hot_max_size,
-            task="regression" if target.codes is None else "classification",
-            seed=seed,
-        )
-        signal = training.target.values if target.codes is None else training.target.codes
-        encoded = encoder.fit_transform(training.X, signal, training.weight)
+        encoder = new_encoder(self, target, seed)
+        encoded = training.encoded(encoder)
         cells = Cells(encoder, encoded)
         held_out = None if validation is None else _lesson(validation, cells.encode(validation.X))
         lesson = _lesson(training, cells.fill(encoded))

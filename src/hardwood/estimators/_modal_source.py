@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from hardwood._typing import Bool, Float, Int
+from hardwood.data._augment import without_words
 from hardwood.data._cells import is_missing
 from hardwood.data._columns import read
 from hardwood.data._images import ImageReader
@@ -25,7 +26,7 @@ class Reader:
     """Makes a `Part` of the cells of one branch."""
 
     def __init__(self, branch: Branch, seed: int) -> None:
-        self.branch = branch
+        self.branch, self.seed, self.word_dropout = branch, seed, 0.0
         self.images: ImageReader | None = None
         self.hasher: WordHasher | None = None
         if isinstance(branch, ImageBranch):
@@ -37,6 +38,7 @@ class Reader:
             self.images = ImageReader(branch.size, seed=seed, **options)
         elif branch.tokenizer is None:
             self.hasher = WordHasher(branch.n_buckets, branch.n_grams, branch.most_words)
+            self.word_dropout = 0.0 if branch.tuning == "frozen" else branch.word_dropout
 
     def values(
         self, cells: Sequence[Any], places: Sequence[tuple[int, int]], epoch: int | None
@@ -46,13 +48,15 @@ class Reader:
             columns = columns_of(self.branch)
             labels = [f"X[{columns[view]!r}][{row}]" for row, view in places]
             images = self.images.read(cells, labels)
-            if epoch is not None and self.images.augment and len(images):
-                images = np.stack(
-                    [self.images.augmented(image, epoch, *place) for image, place in zip(images, places, strict=True)]
-                )
-            return torch.from_numpy(images)
+            if epoch is not None:
+                images = self.images.augmented(images, epoch, places)
+            return torch.from_numpy(np.ascontiguousarray(images))
         if self.hasher is not None:
-            return torch.from_numpy(self.hasher(cells))
+            words = self.hasher(cells)
+            if epoch is not None:
+                numbered = np.array(places, np.int64).reshape(-1, 2)
+                words = without_words(words, self.word_dropout, self.seed, epoch, numbered)
+            return torch.from_numpy(words)
         return self._tokens(list(cells))
 
     def _tokens(self, texts: list[str]) -> Tensor | dict[str, Tensor]:
@@ -130,7 +134,7 @@ class ModalSource(RowSource):
         made = []
         for start in range(0, len(self), rows_at_once):
             part = self._part(name, list(range(start, min(start + rows_at_once, len(self)))), None).to(device)
-            if bool(part.present.any()):
+            if part.n_cells > 0:
                 with torch.no_grad():
                     made.append(branch.encode(part.values).cpu())
         counts = [sum(cell is not None for cell in of_row) for of_row in self.cells[name]]
@@ -154,8 +158,8 @@ class ModalSource(RowSource):
         digest.update(self.table.numpy().tobytes())
         for name, reader in self.readers.items():
             images = reader.images
-            made = None if images is None else (images.size, images.channels, images.augment, images.seed)
-            digest.update(repr((name, made)).encode())
+            made = None if images is None else (images.size, images.channels, images.augment)
+            digest.update(repr((name, made, reader.word_dropout, reader.seed)).encode())
             for of_row in self.cells[name]:
                 digest.update(repr(of_row).encode())
         return digest.hexdigest()

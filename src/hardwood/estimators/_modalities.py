@@ -10,10 +10,10 @@ from typing import Any, Literal
 from torch import nn
 
 from hardwood.data._cells import is_missing
+from hardwood.data._images import looks_like_image
 from hardwood.errors import reject
 
 Width = int | Literal["auto"] | None
-_IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
 # A column of texts this long on average, most of them different, is prose and no category.
 _WORDS_OF_PROSE = 4.0
 _DIFFERENT = 0.5
@@ -35,7 +35,8 @@ class ImageBranch:
         views: several columns' embeddings side by side ("concat"), or their mean ("mean").
         width: numbers of an embedding after a linear projection; "auto" projects embeddings of more than 32 to 32,
             None none.
-        tuning: "full" trains the encoder, "last" its last layer, "frozen" nothing of it.
+        tuning: "full" trains the encoder, "last" its last layer (of those with a matrix of parameters, and what
+            normalises after it), "frozen" nothing of it.
         rate: its learning rate; the estimator's `encoder_rate` by default.
         pixel_mean, pixel_scale: what a pre-trained encoder expects of channels whose values lie between 0 and 1.
     """
@@ -65,6 +66,8 @@ class TextBranch:
         tokenizer: a transformers tokenizer, or a function from a list of texts to a tensor or a dict of tensors. Needed
             with an encoder.
         n_buckets, n_grams, most_words: of the hashed words; `most_words` also cuts what a tokenizer gives.
+        word_dropout: share of the hashed words that training leaves out, drawn anew for each row and pass: a bag of
+            words otherwise knows its texts by heart after a few passes. A frozen encoder sees all words.
         views, width, tuning, rate: as for `ImageBranch`.
     """
 
@@ -74,6 +77,7 @@ class TextBranch:
     n_buckets: int = 4096
     n_grams: int = 2
     most_words: int = 256
+    word_dropout: float = 0.5
     views: Literal["concat", "mean"] = "concat"
     width: Width = "auto"
     tuning: Literal["full", "last", "frozen"] = "full"
@@ -144,6 +148,8 @@ def recognise(frame: Any, given: Any) -> tuple[tuple[Branch, ...], tuple[str, ..
             taken.add(column)
         if isinstance(branch, TextBranch) and (branch.encoder is None) != (branch.tokenizer is None):
             reject("tokenizer", branch.tokenizer, "and encoder go together", "pass both, or neither for hashed words")
+        if isinstance(branch, TextBranch) and not 0 <= branch.word_dropout < 1:
+            reject("word_dropout", branch.word_dropout, "must be at least 0 and below 1", "try word_dropout=0.5")
     if looked_at:
         for column in frame.columns:
             kind = "table" if column in taken or column in tabular else _kind(frame.get_column(column))
@@ -163,7 +169,7 @@ def _kind(column: Any) -> str:
     cells = [cell for cell in column.head(1000).to_list() if not is_missing(cell)]
     if not cells or not all(isinstance(cell, (str, bytes)) for cell in cells):
         return "table"
-    if all(isinstance(cell, bytes) or cell.lower().endswith(_IMAGE_ENDINGS) for cell in cells):
+    if all(isinstance(cell, bytes) or looks_like_image(cell) for cell in cells):
         return "image"
     if not all(isinstance(cell, str) for cell in cells):
         return "table"

@@ -23,9 +23,9 @@ from hardwood.estimators._modal_source import ModalSource, Reader, cells_of, fra
 from hardwood.estimators._modalities import Branch, augmentations_of, columns_of, name_of, recognise
 from hardwood.estimators._multimodal_forest import lowered
 from hardwood.estimators._multimodal_network import new_network, plant
-from hardwood.estimators._multimodal_turns import Turns
+from hardwood.estimators._multimodal_turns import Turns, init_of, warm_up_of
 from hardwood.estimators._parameters import check_parameters, is_whole
-from hardwood.estimators._rows import Rows, checked, class_weights, draw_seed
+from hardwood.estimators._rows import Rows, checked, class_weights, draw_seed, new_encoder, that_count
 from hardwood.estimators._target import Target
 from hardwood.forest import Forest
 from hardwood.forest._combine import apply_link
@@ -41,8 +41,8 @@ else:
 
 _BACKGROUND_ROWS = 256
 _WORK_OF_ENCODERS = 10_000_000  # what a step with encoders counts for at least: two threads, and a GPU, pay
-# Learning rates of split logits, thresholds, leaf values and leaf weights, as GRANDE's.
-_RATES = {"greedy": (0.01, 0.01, 0.01, 0.005), "random": (0.01, 0.05, 0.05, 0.001)}
+# Learning rates of split logits, thresholds, leaf values and leaf weights, in GRANDE's proportions to `tree_rate`.
+_PROPORTIONS = {"greedy": (1.0, 1.0, 1.0, 0.5), "random": (1.0, 5.0, 5.0, 0.1)}
 _RATE_NAMES = ("split_logits_rate", "thresholds_rate", "leaf_values_rate", "leaf_weights_rate")
 
 
@@ -58,11 +58,12 @@ class MultimodalEstimator(BaseEstimator):  # type: ignore[misc]
     table_model: Any
     max_iter: int
     batch_size: int | str
+    tree_rate: float
     encoder_rate: float
     head_rate: float
     dropout: float
     normalization: Any
-    encoder_warmup: int
+    encoder_warmup: int | str
     encoder_every: int
     alternate: int
     early_stopping: bool
@@ -103,11 +104,11 @@ class MultimodalEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> None:
         with all_or_nothing(self):
             self._check_parameters()
-            frame = frame_of(X)
+            frame_of(X)  # says what is wrong with X
             weight = checked(X, y, sample_weight)
             seed = draw_seed(self.random_state)
-            numbers = np.flatnonzero(weight > 0)
-            frame, y, weight = frame[numbers], y[numbers], weight[numbers]
+            X, y, weight, numbers = that_count(X, y, weight)
+            frame = frame_of(X)
             target = make_target(y, weight)
             rows = Rows(None, target, class_weights(target, self.class_weight, weight))
             self.branches_, self.table_columns_ = recognise(frame, self.branches)
@@ -122,8 +123,7 @@ class MultimodalEstimator(BaseEstimator):  # type: ignore[misc]
         if self.early_stopping:
             training, held_out = split_rows(len(rows), self.validation_fraction, seed, rows.labels)
             validation = held_out if len(held_out) else None
-        of_training = rows.target.take(training), rows.weight[training]
-        table = self._encode(frame, *of_training, training, validation, seed)
+        table = self._encode(frame, rows, training, validation, seed)
         source = self._source(frame, table, numbers, seed, True)
         batch = self._batch_size(len(training))
         work = _WORK_OF_ENCODERS if self.branches_ else batch * self.n_estimators * self.max_depth * table.shape[1]
@@ -172,8 +172,9 @@ class MultimodalEstimator(BaseEstimator):  # type: ignore[misc]
             x = np.concatenate([part.numpy() for part in self._fused(network, lazy)])
             plant(network, x, Rows(None, rows.target.take(training), rows.weight[training]), seed, self.n_jobs)
 
-        greedy = network.fusion == "trees" and self.init == "greedy" and self.encoder_warmup > 0
-        turns = Turns(network, self.encoder_warmup, self.alternate, start_greedily if greedy else None)
+        warm_up = warm_up_of(self)
+        greedy = network.fusion == "trees" and init_of(self) == "greedy" and warm_up > 0
+        turns = Turns(network, warm_up, self.alternate, start_greedily if greedy else None)
         return fit_source(
             network,
             lazy,
@@ -191,8 +192,7 @@ class MultimodalEstimator(BaseEstimator):  # type: ignore[misc]
     def _encode(
         self,
         frame: Any,
-        target: Target,
-        weight: Float[np.ndarray, " training"],
+        rows: Rows,
         training: Int[np.ndarray, " training"],
         validation: Int[np.ndarray, " validation"] | None,
         seed: int,
@@ -201,20 +201,13 @@ class MultimodalEstimator(BaseEstimator):  # type: ignore[misc]
         self.encoder_ = None
         if not self.table_columns_:
             return np.zeros((len(frame), 0), np.float32)
-        chosen = frame.select(list(self.table_columns_))
-        self.encoder_ = TableEncoder(
-            numeric=self.numeric,
-            categorical_features=self.categorical_features,
-            one_hot_max_size=self.one_hot_max_size,
-            task="regression" if target.codes is None else "classification",
-            seed=seed,
-        )
-        y = target.values if target.codes is None else target.codes
-        made = self.encoder_.fit_transform(chosen[training].to_native(), y, weight)
+        of_table = Rows(frame.select(list(self.table_columns_)).to_native(), rows.target, rows.weight)
+        self.encoder_ = new_encoder(self, rows.target, seed)
+        made = of_table.take(training).encoded(self.encoder_)
         table = np.empty((len(frame), made.shape[1]), np.float32)
         table[training] = made
         if validation is not None:
-            table[validation] = self.encoder_.transform(chosen[validation].to_native())
+            table[validation] = self.encoder_.transform(of_table.take(validation).X)
         return table
 
     def _source(
@@ -229,7 +222,8 @@ class MultimodalEstimator(BaseEstimator):  # type: ignore[misc]
         return ModalSource(table, readers, cells, numbers)
 
     def _settings(self, network: MultimodalTrees, batch: int, seed: int, validated: bool) -> TrainingSettings:
-        rates: dict[str, Any] = dict(zip(_RATE_NAMES, _RATES[self.init], strict=True))
+        proportions = zip(_RATE_NAMES, _PROPORTIONS[init_of(self)], strict=True)
+        rates: dict[str, Any] = {name: self.tree_rate * each for name, each in proportions}
         parts = tuple(
             (f"encoders.{place}.encoder", self.encoder_rate if branch.rate is None else branch.rate)
             for place, branch in enumerate(self.branches_)
@@ -241,9 +235,10 @@ class MultimodalEstimator(BaseEstimator):  # type: ignore[misc]
             learning_rate=self.head_rate,
             part_rates=parts,
             **rates,
+            missing_logits_rate=self.tree_rate,
             betas=(0.9, 0.95),
             tree_dropout=self.dropout if network.n_trees > 1 else 0.0,
-            patience=self.n_iter_no_change + self.encoder_warmup if validated else None,
+            patience=self.n_iter_no_change + warm_up_of(self) if validated else None,
             random_state=seed,
         )
 
@@ -364,20 +359,22 @@ class MultimodalEstimator(BaseEstimator):  # type: ignore[misc]
         given = self.get_params(deep=False)
         check_parameters({**given, "schedule": "constant"})
         for name, allowed in (
-            ("fusion", FUSIONS), ("normalization", NORMALIZATIONS), ("init", ("greedy", "random")),
+            ("fusion", FUSIONS), ("normalization", NORMALIZATIONS), ("init", ("auto", "greedy", "random")),
         ):  # fmt: skip
             if given[name] not in allowed:
                 reject(name, given[name], "is not known", "choose one of " + ", ".join(map(repr, allowed)))
         for name, least in (("encoder_warmup", 0), ("alternate", 0), ("encoder_every", 1)):
+            if name == "encoder_warmup" and given[name] == "auto":
+                continue
             if not is_whole(given[name]) or given[name] < least:
                 reject(name, given[name], f"must be an integer of at least {least}", f"pass {name}={least} or more")
-        for name in ("encoder_rate", "head_rate"):
+        for name in ("tree_rate", "encoder_rate", "head_rate"):
             if not isinstance(given[name], (int, float)) or not 0 <= given[name] < np.inf:
                 reject(name, given[name], "must be a finite number of at least 0", f"try {name}=0.001")
         if self.table_model != "trees" and not callable(self.table_model):
             remedy = "pass 'trees', or a function (n_features, n_outputs) -> torch.nn.Module"
             reject("table_model", self.table_model, "is not known", remedy)
-        if self.encoder_warmup >= self.max_iter:
+        if not isinstance(self.encoder_warmup, str) and self.encoder_warmup >= self.max_iter:
             reject("encoder_warmup", self.encoder_warmup, f"leaves none of the {self.max_iter} epochs of max_iter",
                    "pass a smaller one")  # fmt: skip
 

@@ -30,16 +30,18 @@ class MultimodalClassifier(ClassifierMixin, MultimodalEstimator):  # type: ignor
         max_depth: levels of splits of each tree.
         loss: as for `GrandeClassifier`.
         init: "greedy" starts the trees at a random forest (with fusion="trees" after the warm-up, on the embeddings of
-            that time); "random" as in the paper.
+            that time); "random" as in the paper; "auto" is "random" with fusion="trees", else "greedy".
         table_model: "trees"; or, for comparisons, a function `(n_features, n_outputs)` that returns the module that
             takes the trees' place.
         max_iter: passes over the rows, at most.
         batch_size: rows of a step; "auto" takes 16 to 128, growing with the frame.
+        tree_rate: learning rate of the trees' splits; thresholds and leaves have theirs in GRANDE's proportions to it.
         encoder_rate: learning rate of encoders; a branch may have its own.
         head_rate: learning rate of projections and linear layers.
         dropout: share of trees that each step leaves out.
         normalization: of embeddings: "running" statistics, which become part of the thresholds, or "none".
-        encoder_warmup: passes in which encoders learn under a linear layer, before trees join.
+        encoder_warmup: passes in which encoders learn under a linear layer, before trees join; "auto" takes a quarter
+            of `max_iter`, 15 at most.
         encoder_every: the encoders move in every so manieth step.
         alternate: so many passes in which trees move, then so many in which encoders do; 0 moves all at once.
         early_stopping, validation_fraction, n_iter_no_change: as for `GrandeClassifier`; patience counts passes.
@@ -66,15 +68,16 @@ class MultimodalClassifier(ClassifierMixin, MultimodalEstimator):  # type: ignor
         n_estimators: int = 128,
         max_depth: int = 5,
         loss: Any = "cross_entropy",
-        init: str = "greedy",
+        init: str = "auto",
         table_model: Any = "trees",
         max_iter: int = 60,
         batch_size: int | Literal["auto"] = "auto",
+        tree_rate: float = 0.01,
         encoder_rate: float = 0.002,
         head_rate: float = 0.005,
         dropout: float = 0.2,
         normalization: str = "running",
-        encoder_warmup: int = 5,
+        encoder_warmup: int | Literal["auto"] = "auto",
         encoder_every: int = 1,
         alternate: int = 0,
         early_stopping: bool = True,
@@ -136,15 +139,16 @@ class MultimodalRegressor(RegressorMixin, MultimodalEstimator):  # type: ignore[
         n_estimators: int = 128,
         max_depth: int = 5,
         loss: Any = "squared_error",
-        init: str = "greedy",
+        init: str = "auto",
         table_model: Any = "trees",
         max_iter: int = 60,
         batch_size: int | Literal["auto"] = "auto",
+        tree_rate: float = 0.01,
         encoder_rate: float = 0.002,
         head_rate: float = 0.005,
         dropout: float = 0.2,
         normalization: str = "running",
-        encoder_warmup: int = 5,
+        encoder_warmup: int | Literal["auto"] = "auto",
         encoder_every: int = 1,
         alternate: int = 0,
         early_stopping: bool = True,

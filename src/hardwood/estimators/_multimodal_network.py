@@ -14,6 +14,7 @@ from hardwood.errors import reject
 from hardwood.estimators._device import count_threads
 from hardwood.estimators._modal_source import ModalSource
 from hardwood.estimators._modalities import Branch, ImageBranch, columns_of, name_of
+from hardwood.estimators._multimodal_turns import init_of
 from hardwood.estimators._parameters import is_whole
 from hardwood.estimators._rows import Rows
 from hardwood.estimators._start import as_ensemble, greedy_forest, has_splits
@@ -54,7 +55,7 @@ def new_network(
     with torch.no_grad():
         values = mine.target.tensor(torch.device("cpu"))
         network.bias.copy_(mine.target.loss.initial(values, torch.from_numpy(mine.weight)).float())
-    if model.init == "greedy" and model.fusion != "trees":
+    if init_of(model) == "greedy" and model.fusion != "trees":
         plant(network, source.table.numpy()[training], mine, seed, model.n_jobs)
     return network
 

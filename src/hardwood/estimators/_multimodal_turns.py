@@ -1,11 +1,28 @@
-"""`Turns`: who moves in which epoch, encoders or trees; and a greedy start of trees on embeddings that have settled."""
+"""`Turns`: who moves in which epoch, encoders or trees; how long the warm-up is, and how trees start after it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from hardwood.nn import MultimodalTrees
 from hardwood.train import Callback, TrainingState
+
+_MOST_WARM_UP = 15
+
+
+def warm_up_of(parameters: Any) -> int:
+    """Return the passes of the warm-up: "auto" is a quarter of all, 15 at most, and none without encoders."""
+    if parameters.encoder_warmup != "auto":
+        return int(parameters.encoder_warmup)
+    return min(_MOST_WARM_UP, parameters.max_iter // 4) if parameters.branches_ else 0
+
+
+def init_of(parameters: Any) -> str:
+    """Return how trees start; "auto" takes what validation rows were in favour of (docs/multimodal.md)."""
+    if parameters.init != "auto":
+        return str(parameters.init)
+    return "random" if parameters.fusion == "trees" else "greedy"
 
 
 class Turns(Callback):

@@ -15,7 +15,7 @@ from hardwood.errors import reject
 from hardwood.estimators._base import TreeEstimator
 from hardwood.estimators._device import count_threads, threads
 from hardwood.estimators._fitted import all_or_nothing
-from hardwood.estimators._rows import Rows, checked, class_weights, draw_seed
+from hardwood.estimators._rows import Rows, checked, class_weights, draw_seed, new_encoder
 from hardwood.estimators._session import Session, structure_of
 from hardwood.estimators._target import Target
 from hardwood.train import OnlineTraining
@@ -68,7 +68,7 @@ class OnlineMixin(TreeEstimator):
     def _first_session(self, rows: Rows) -> Session:
         """Learn the columns from the first rows, and make the layer that all calls train."""
         seed = draw_seed(self.random_state)
-        encoder = self._new_encoder(rows.target, seed)
+        encoder = new_encoder(self, rows.target, seed)
         x = encoder.fit_transform(rows.X, rows.target.values, rows.weight)
         work = x.size * self._n_trees()
         with threads(count_threads(self.n_jobs, work)):

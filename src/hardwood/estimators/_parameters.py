@@ -98,6 +98,7 @@ _RULES: dict[str, _Whole | _Number | _Choice | _Flag] = {
     "leaf_weights_rate": _RATE,
     "weight_decay": _Number(0, example=0.0),
     "warmup": _Number(0, example=0.0),
+    "tol": _Number(0, example=1e-4),
     "leaf_shrinkage": _Number(0, example=25.0),
     "dropout": _Number(0, 1, open_above=True, example=0.2),
     "max_samples": _Number(0, 1, open_below=True, example=1.0),

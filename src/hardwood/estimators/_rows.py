@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from hardwood._typing import Float, Int, Shaped
-from hardwood.data import learn_columns, split_rows, take_rows
+from hardwood.data import TableEncoder, learn_columns, split_rows, take_rows
 from hardwood.data._columns import read
 from hardwood.data._monotone import check_weights
 from hardwood.errors import reject
@@ -34,6 +34,11 @@ class Rows:
     def take(self, rows: Int[np.ndarray, " some"]) -> Rows:
         """Return some of the rows."""
         return Rows(take_rows(self.X, rows), self.target.take(rows), self.weight[rows])
+
+    def encoded(self, encoder: TableEncoder) -> Float[np.ndarray, "rows encoded"]:
+        """Fit an encoder on the rows, and return them as it encodes rows to learn from."""
+        signal = self.target.values if self.target.codes is None else self.target.codes
+        return encoder.fit_transform(self.X, signal, self.weight)
 
     @property
     def labels(self) -> Any:
@@ -67,6 +72,16 @@ def checked(X: Any, y: Shaped[np.ndarray, "..."], sample_weight: Any) -> Float[n
     return check_weights(sample_weight, n_rows)
 
 
+def that_count(
+    X: Any, y: Shaped[np.ndarray, "rows ..."], weight: Float[np.ndarray, " rows"]
+) -> tuple[Any, Shaped[np.ndarray, "kept ..."], Float[np.ndarray, " kept"], Int[np.ndarray, " kept"]]:
+    """Return the rows of weight above 0, and their numbers."""
+    kept = np.flatnonzero(weight > 0)
+    if len(kept) == len(weight):
+        return X, y, weight, kept
+    return take_rows(X, kept), y[kept], weight[kept], kept
+
+
 def merged(
     X: Any,
     y: Shaped[np.ndarray, "rows ..."],
@@ -98,6 +113,17 @@ def split(rows: Rows, fraction: float, seed: int) -> tuple[Rows, Rows | None]:
     if len(validation) == 0:
         return rows, None
     return rows.take(training), rows.take(validation)
+
+
+def new_encoder(parameters: Any, target: Target, seed: int) -> TableEncoder:
+    """Return an encoder for an estimator's parameters and its task."""
+    return TableEncoder(
+        numeric=parameters.numeric,
+        categorical_features=parameters.categorical_features,
+        one_hot_max_size=parameters.one_hot_max_size,
+        task="regression" if target.codes is None else "classification",
+        seed=seed,
+    )
 
 
 def class_weights(

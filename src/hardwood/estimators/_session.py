@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -12,8 +12,10 @@ import torch
 from hardwood._typing import Float
 from hardwood.data import TableEncoder
 from hardwood.errors import reject
+from hardwood.estimators._rows import Rows
 from hardwood.estimators._target import Target
 from hardwood.nn import HardTrees
+from hardwood.train import TrainingResult
 
 # What the encoder and the layer are made of: it cannot change while training goes on.
 _STRUCTURE = (
@@ -62,6 +64,26 @@ class Session:
                 values = model.leaf_values.double() * torch.from_numpy(ratio.copy()) + torch.from_numpy(step.copy())
                 model.leaf_values.copy_(values)
         return model, base
+
+
+@dataclass(frozen=True)
+class Trained:
+    """How a training went, what came of it, where it began, and on which rows."""
+
+    result: TrainingResult
+    session: Session
+    start: HardTrees
+    begun: bool  # not gone on with
+    training: Rows
+    validation: Rows | None
+
+
+class Chosen(NamedTuple):
+    """The layer that is the result; if its trees are restarts, which of them, and their validation losses."""
+
+    session: Session
+    best_tree: int | None
+    tree_losses: tuple[float, ...] | None
 
 
 def structure_of(parameters: dict[str, Any]) -> dict[str, Any]:

@@ -26,11 +26,14 @@ _SMALLEST_LEAVES = (1, 5, 2, 10)
 
 
 def greedy_trees(
-    x: Float[np.ndarray, "rows features"], rows: Rows, n_trees: int, depth: int, seed: int
+    x: Float[np.ndarray, "rows features"], rows: Rows, n_trees: int, depth: int, seed: int, shrinkage: float = 0.0
 ) -> list[Forest]:
-    """Return greedy trees of different grain on encoded rows, the leaves having raw outputs."""
+    """Return greedy trees of different grain on encoded rows, the leaves having raw outputs, shrunken so strongly."""
     from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
+    from hardwood.forest import from_sklearn
+
+    target = rows.target
     rng = np.random.default_rng(seed)
     trees = []
     for number in range(n_trees):
@@ -39,17 +42,18 @@ def greedy_trees(
         weight = rows.weight
         if number >= len(_SMALLEST_LEAVES):
             options["max_features"] = 0.7
-            weight = weight * rng.multinomial(len(rows), np.full(len(rows), 1 / len(rows)))
-            if not (weight > 0).any():
-                weight = rows.weight
+            drawn = weight * rng.multinomial(len(x), np.full(len(x), 1 / len(x)))
+            weight = drawn if (drawn > 0).any() else weight
         grown = weight > 0
         if _greedy_classes(rows):
             model: Any = DecisionTreeClassifier(**options)
-            answer: Any = rows.target.codes
+            answer: Any = target.codes
         else:
-            model, answer = DecisionTreeRegressor(**options), rows.target.signal
+            model, answer = DecisionTreeRegressor(**options), target.signal
         model.fit(x[grown], answer[grown], sample_weight=weight[grown])
-        trees.append(_with_outputs(model, x, rows))
+        forest = from_sklearn(model)
+        means = leaf_means(forest, x, target.signal, rows.weight, shrinkage)
+        trees.append(_ready(forest, x, outputs_from_means(target, means, _overall(rows))))
     return trees
 
 
@@ -93,12 +97,17 @@ def _with_outputs(model: Any, x: Float[np.ndarray, "rows features"], rows: Rows)
         every = np.zeros((len(signals), max(2, len(target.classes if target.classes is not None else ()))))
         every[:, np.asarray(model.classes_, np.int64)] = signals
         signals = every
-    overall = np.average(target.signal, axis=0, weights=rows.weight)
-    if target.link in ("sigmoid", "softmax"):
+    return _ready(forest, x, outputs_from_means(target, signals, _overall(rows)))
+
+
+def _overall(rows: Rows) -> Float[np.ndarray, " signals"]:
+    """Return the mean signal of all rows."""
+    overall = np.average(rows.target.signal, axis=0, weights=rows.weight)
+    if rows.target.link in ("sigmoid", "softmax"):
         # One more row, of no class in particular: what these rows do not show is rare, and later calls may bring it.
-        middle = 1 / 2 if target.link == "sigmoid" else 1 / len(overall)
+        middle = 1 / 2 if rows.target.link == "sigmoid" else 1 / len(overall)
         overall = (len(rows) * overall + middle) / (len(rows) + 1)
-    return _ready(forest, x, outputs_from_means(target, signals, overall))
+    return overall
 
 
 def outputs_from_means(

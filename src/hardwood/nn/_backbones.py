@@ -12,6 +12,8 @@ from hardwood.errors import reject
 
 # The attributes under which torchvision's and timm's models keep the layer that classifies.
 _HEADS = ("fc", "classifier", "heads", "head")
+# What transformers models make of their first token; the last hidden states do not pass through it.
+_POOLER = "pooler"
 
 
 def image_backbone(model: nn.Module) -> nn.Module:
@@ -61,12 +63,14 @@ class TransformerEncoder(nn.Module):
         return (hidden * counts).sum(1) / counts.sum(1).clamp(min=1)
 
 
-def last_layer(encoder: nn.Module) -> nn.Module:
-    """Return the last module of an encoder that has parameters of its own."""
-    own = [module for module in encoder.modules() if next(iter(module.parameters(recurse=False)), None) is not None]
-    if not own:
-        reject("encoder", type(encoder).__name__, "has no parameters", "use tuning='frozen'")
-    return own[-1]
+def last_layers(encoder: nn.Module) -> list[nn.Module]:
+    """Return the last module of an encoder that has a matrix of its own, and the normalisations after it."""
+    modules = [module for name, module in encoder.named_modules() if _POOLER not in name.split(".")]
+    own = [list(module.parameters(recurse=False)) for module in modules]
+    mixing = [place for place, found in enumerate(own) if any(parameter.ndim > 1 for parameter in found)]
+    if not mixing:
+        reject("encoder", type(encoder).__name__, "has no layer with a matrix of parameters", "use tuning='frozen'")
+    return [module for place, module in enumerate(modules) if place >= mixing[-1] and own[place]]
 
 
 def embedding_width(encoder: nn.Module, values: Any) -> int:

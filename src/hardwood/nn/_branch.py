@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 
 from hardwood._typing import Bool, Float
 from hardwood.errors import reject
-from hardwood.nn._backbones import last_layer
+from hardwood.nn._backbones import last_layers
 from hardwood.nn._running_norm import RunningNorm
 
 Tuning = Literal["full", "last", "frozen"]
@@ -29,11 +30,23 @@ class Part:
     present: Bool[Tensor, "rows views"]
     encoded: bool = False  # whether the values are what the encoder makes of the cells
 
+    @property
+    def n_cells(self) -> int:
+        """The cells that are there."""
+        return len(next(iter(self.values.values())) if isinstance(self.values, dict) else self.values)
+
     def to(self, device: torch.device) -> Part:
         """Return the part on a device."""
+        return self._each(lambda tensor: tensor.to(device, non_blocking=tensor.is_pinned()))
+
+    def pin_memory(self) -> Part:
+        """Return the part in memory from which a GPU copies while it works."""
+        return self._each(Tensor.pin_memory)
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> Part:
         values = self.values
-        moved = {n: t.to(device) for n, t in values.items()} if isinstance(values, dict) else values.to(device)
-        return Part(moved, self.present.to(device), self.encoded)
+        changed = {n: change(t) for n, t in values.items()} if isinstance(values, dict) else change(values)
+        return Part(changed, change(self.present), self.encoded)
 
 
 class EncoderBranch(nn.Module):
@@ -45,8 +58,8 @@ class EncoderBranch(nn.Module):
         n_views: cells of each row that it sees, such as four photographs of one house.
         views: "concat" keeps the numbers of each cell apart, "mean" averages over the cells that are there.
         width: numbers of a cell after the projection; None leaves the encoder's own.
-        tuning: what training moves: the "full" encoder, its "last" layer, or nothing of it ("frozen"). The projection
-            is always trained.
+        tuning: what training moves: the "full" encoder, its "last" layer with a matrix of parameters (and
+            normalisations after it), or nothing of it ("frozen"). The projection is always trained.
         normalization: "running" (`RunningNorm`) or "none".
         pixel_mean, pixel_scale: images of bytes become `(bytes / 255 - pixel_mean) / pixel_scale`, for each channel.
     """
@@ -81,8 +94,8 @@ class EncoderBranch(nn.Module):
         pixels = (torch.tensor(each)[:, None, None] for each in (pixel_mean, pixel_scale))
         for name, each in zip(("_pixel_mean", "_pixel_scale"), pixels, strict=True):
             self.register_buffer(name, each, persistent=False)
-        # In a tuple, so that it is not a second child of this module.
-        self._last: tuple[nn.Module, ...] = (last_layer(encoder),) if tuning == "last" else ()
+        # In a tuple, so that they are not children of this module a second time.
+        self._last: tuple[nn.Module, ...] = tuple(last_layers(encoder)) if tuning == "last" else ()
         if tuning != "full":
             encoder.requires_grad_(False)
         for layer in self._last:
@@ -101,17 +114,20 @@ class EncoderBranch(nn.Module):
     def embed(self, part: Part) -> Float[Tensor, "rows width"]:
         """Return the rows' embeddings before normalisation."""
         present = part.present
-        cells = present.new_full((*present.shape, self.cell_width), torch.nan, dtype=self._dtype)
-        if bool(present.any()):
+        shape = (*present.shape, self.cell_width)
+        cells = present.new_full(shape, torch.nan, dtype=self._dtype)
+        if part.n_cells > 0:
             encoded = part.values if part.encoded else self.encode(part.values)
             assert isinstance(encoded, Tensor)
             # An encoder that runs in half precision gives numbers of that kind.
-            cells = cells.index_put((present,), self.projection(encoded.to(self._dtype)))
+            known: Tensor = self.projection(encoded.to(self._dtype))
+            # Where none is missing nothing has to be looked up, for which a step would wait for the GPU.
+            cells = known.view(shape) if part.n_cells == present.numel() else cells.index_put((present,), known)
         if self.views == "concat":
             return cells.flatten(1)
-        known = torch.where(present[..., None], cells, 0.0).sum(1)
+        total = torch.where(present[..., None], cells, 0.0).sum(1)
         count = present.sum(1, keepdim=True)
-        return torch.where(count > 0, known / count.clamp(min=1), torch.nan)
+        return torch.where(count > 0, total / count.clamp(min=1), torch.nan)
 
     def encode(self, values: Tensor | dict[str, Tensor]) -> Float[Tensor, "cells numbers"]:
         """Return what the encoder makes of cells, before the projection."""

@@ -33,7 +33,12 @@ class ModalBatch:
 
     def to(self, device: torch.device) -> ModalBatch:
         """Return the rows on a device."""
-        return ModalBatch(self.table.to(device), {name: part.to(device) for name, part in self.parts.items()})
+        table = self.table.to(device, non_blocking=self.table.is_pinned())
+        return ModalBatch(table, {name: part.to(device) for name, part in self.parts.items()})
+
+    def pin_memory(self) -> ModalBatch:
+        """Return the rows in memory from which a GPU copies while it works."""
+        return ModalBatch(self.table.pin_memory(), {name: part.pin_memory() for name, part in self.parts.items()})
 
 
 class MultimodalTrees(nn.Module):
@@ -183,9 +188,11 @@ class MultimodalTrees(nn.Module):
         return answer
 
     def _encoders_move(self) -> bool:
-        """Tell whether this step trains the encoders, and count it."""
+        """Tell whether this step trains the encoders, and count it if some do not."""
         if not self.training:
             return True
+        if self.encoder_every == 1:  # to read a count would wait for the GPU
+            return self.phase != "trees"
         self.steps += 1
         if self.phase in ("encoders", "warm_up"):
             return True

@@ -10,6 +10,7 @@ import torch
 
 from hardwood._numba import run_chunks
 from hardwood._typing import Float
+from hardwood.oblique._batched_descent import BatchedDescent
 from hardwood.oblique._leaves import settle
 from hardwood.oblique._run import Arrays, Run
 from hardwood.oblique._settings import GetSettings
@@ -39,7 +40,7 @@ class Descent:
         else:
             self._parameters.append(trees.leaf_coef.detach().numpy())
         self._moments = [np.zeros_like(each) for each in self._parameters for _ in range(2)]
-        self._order = np.concatenate([np.arange(count) for count in np.diff(problems.row_start)]).astype(np.int64)
+        self._order = np.arange(len(problems.rows))
         self._random = np.random.default_rng(seed).integers(1, 2**63 - 1, len(problems)).astype(np.uint64)
         self._steps = np.zeros(len(problems), np.int64)
         self._scale = scale.astype(np.float32)
@@ -120,7 +121,8 @@ def descend(
         return kept["losses"].copy()
     run.begin(problems.trees)
     seed = [settings.random_state, zlib.crc32(key.encode())]
-    descent = Descent(problems, task, settings, scale, seed, keep_zeros)
+    kind = Descent if settings.device == "cpu" else BatchedDescent
+    descent = kind(problems, task, settings, scale, seed, keep_zeros)
     begun = run.recall(key + "~")
     if begun is not None:
         descent.load(begun)

@@ -16,27 +16,36 @@ from hardwood.nn import ObliqueTrees
 from hardwood.nn._oblique_trees import oblique_forest
 from hardwood.oblique._leaves import linear_nodes
 
-Scaling = Literal["standard", "range"]
+Scaling = Literal["standard", "range", "balance"]
 # "standard" columns get this deviation, so that most of their rows lie within a range of about 1, as in "range".
 _DEVIATION = 0.25
 # Columns that vary by less than this part of their size are constant but for rounding.
 _LEAST = 1e-12
+# "balance" takes directions along which standardised columns vary less than this for ones that vary so much.
+_LEAST_VARIANCE = 1e-4
+# The variance of a direction to this power divides it: 1/2 would make all directions equal, noise as well as signal.
+_POWER = 0.25
 
 
 @dataclass(frozen=True)
 class Scaler:
-    """`(x - centre) / spread` of the columns that vary."""
+    """`(x - centre) / spread @ mixing` of the columns that vary; without mixing, each column stays alone."""
 
     columns: Int[np.ndarray, " used"]
     centre: Float[np.ndarray, " used"]
     spread: Float[np.ndarray, " used"]
     n_features: int
+    mixing: Float[np.ndarray, "used used"] | None = None
 
     @classmethod
     def learn(cls, x: Float[np.ndarray, "rows features"], weight: Float[np.ndarray, " rows"], how: Scaling) -> Scaler:
-        """Learn from rows: "standard" brings columns to one deviation, "range" to the numbers from 0 to 1."""
-        if how not in ("standard", "range"):
-            reject("scaling", how, "is not known", "choose 'standard' or 'range'")
+        """Learn from rows: "standard" brings columns to one deviation, "range" to the numbers from 0 to 1.
+
+        "balance" then goes half of the way to uncorrelated columns, each of which stays near the one it stands for:
+        where columns say almost the same, training sees the directions in which they differ.
+        """
+        if how not in ("standard", "range", "balance"):
+            reject("scaling", how, "is not known", "choose 'standard', 'range' or 'balance'")
         counted = x[weight > 0]
         low, high = counted.min(axis=0), counted.max(axis=0)
         size = np.maximum(np.abs(low), np.abs(high))
@@ -50,12 +59,30 @@ class Scaler:
             spread = np.array([part.scale for part in parts]) / _DEVIATION
         varies = (high > low) & (spread > _LEAST * size) & (spread > 1e-150)
         used = np.flatnonzero(varies)
-        return cls(used, centre[used], spread[used], x.shape[1])
+        scaler = cls(used, centre[used], spread[used], x.shape[1])
+        if how == "balance" and len(used) > 1:
+            standard = scaler._columns(x) / _DEVIATION
+            correlation = (standard * (weight / weight.sum())[:, None]).T @ standard
+            variances, directions = np.linalg.eigh(correlation)
+            mixing = directions * np.maximum(variances, _LEAST_VARIANCE) ** -_POWER @ directions.T
+            scaler = replace(scaler, mixing=mixing)
+        return scaler
+
+    def _columns(self, x: Float[np.ndarray, "rows features"]) -> Float[np.ndarray, "rows used"]:
+        # Halves, because the difference of two large numbers may be infinite.
+        return np.clip((x[:, self.columns] / 2 - self.centre / 2) / (self.spread / 2), -1e6, 1e6)
 
     def __call__(self, x: Float[np.ndarray, "rows features"]) -> Float[np.ndarray, "rows used"]:
         """Return the scaled columns in float32."""
-        part = (x[:, self.columns] / 2 - self.centre / 2) / (self.spread / 2)
-        return np.ascontiguousarray(np.clip(part, -1e6, 1e6), np.float32)
+        part = self._columns(x)
+        if self.mixing is not None:
+            with np.errstate(all="ignore"):  # some BLAS raise flags for numbers beside those that they multiply
+                part = np.clip(part @ self.mixing, -1e6, 1e6)
+        return np.ascontiguousarray(part, np.float32)
+
+    def unmixed(self, weights: Float[np.ndarray, "nodes used"]) -> Float[np.ndarray, "nodes used"]:
+        """Return split weights on unmixed columns."""
+        return weights if self.mixing is None else weights @ self.mixing.T
 
 
 def lower(
@@ -69,7 +96,7 @@ def lower(
     """
     scaled = scaler(x)
     leaf = trees.leaves(torch.from_numpy(scaled)).numpy()[:, 0]
-    own = trees.split_weights.detach().double().numpy()[0]
+    own = scaler.unmixed(trees.split_weights.detach().double().numpy()[0])
     bound = trees.thresholds.detach().double().numpy()[0]
     length = np.maximum(np.linalg.norm(own, axis=1), 1e-300)
     own, bound = own / length[:, None], bound / length

@@ -7,6 +7,7 @@ nodes in common, so they train together; the next level begins when the best of 
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -22,10 +23,13 @@ from hardwood.oblique._starts import revive
 from hardwood.oblique._task import Problems, Task
 
 
-def polish(tree: ObliqueTrees, task: Task, settings: GetSettings, run: Run, key: str) -> float:
-    """Improve a single tree in place, and return its hard loss."""
+def polish(
+    tree: ObliqueTrees, task: Task, settings: GetSettings, run: Run, key: str,
+    watch: Callable[[ObliqueTrees], None] | None = None,
+) -> float:  # fmt: skip
+    """Improve a single tree in place, and return its hard loss; `watch` sees the tree after each level."""
     briefly = replace(settings, epochs=settings.polish_epochs, min_steps=settings.polish_min_steps)
-    for level in range(tree.depth):
+    for level in range(min(tree.depth, settings.polish_levels)):
         if run.is_over():
             break
         stage = f"{key}/polish {level + 1}"
@@ -52,6 +56,8 @@ def polish(tree: ObliqueTrees, task: Task, settings: GetSettings, run: Run, key:
         improved = np.flatnonzero(best_losses < before)
         for k in improved.tolist():
             _replant(tree, best, k, level, int(roots[k]))
+        if watch is not None:
+            watch(tree)
     return float(settle(Problems.on_all_rows(tree, task), task, settings.leaf_shrinkage)[0])
 
 

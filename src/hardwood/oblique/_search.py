@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -18,8 +19,14 @@ from hardwood.oblique._starts import draw_starts
 from hardwood.oblique._task import Problems, Task
 
 
-def search(task: Task, depth: int, leaf: Leaf, settings: GetSettings, run: Run, key: str) -> tuple[ObliqueTrees, float]:
-    """Return the tree with the lowest hard loss of all that were met, and that loss."""
+def search(
+    task: Task, depth: int, leaf: Leaf, settings: GetSettings, run: Run, key: str,
+    watch: Callable[[ObliqueTrees], None] | None = None,
+) -> tuple[ObliqueTrees, float]:  # fmt: skip
+    """Return the tree with the lowest hard loss of all that were met, and that loss.
+
+    `watch` sees the tree before it is polished and after each level of that.
+    """
     kept = run.recall(key)
     trees = draw_starts(task, depth, settings.n_starts, settings.n_greedy, leaf, [settings.random_state, depth])
     problems = Problems.on_all_rows(trees, task)
@@ -45,8 +52,10 @@ def search(task: Task, depth: int, leaf: Leaf, settings: GetSettings, run: Run, 
         if number < len(factors) - 1 and count < len(alive):
             going_on = np.sort(np.argsort(losses, kind="stable")[:count])
             problems, alive = problems.take(going_on.tolist()), alive[going_on]
+    if watch is not None:
+        watch(best)
     if settings.polish and not run.is_over():
-        best_loss = polish(best, task, settings, run, key)
+        best_loss = polish(best, task, settings, run, key, watch)
     if not run.is_over():
         arrays = {name: parameter.detach().numpy() for name, parameter in best.named_parameters()}
         run.note(key, {**arrays, "loss": np.array(best_loss)})

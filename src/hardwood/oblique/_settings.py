@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from hardwood.errors import reject
+from hardwood.ops import MAX_DEPTH
 from hardwood.ops._oblique import RELAXATIONS, Relaxation
 
 Range = tuple[float, float]
@@ -29,9 +30,11 @@ class GetSettings:
         skip: paths of a smaller weight are left out of a step.
         l1: penalty on split weights (equation 5), for a mean loss.
         polish: train every subtree again on its own rows (Algorithm 2).
+        polish_levels: how many levels of subtrees are, from the whole tree downwards.
         polish_epochs, polish_min_steps: as `epochs` and `min_steps`, for subtrees.
         leaf_shrinkage: strength with which linear leaves are drawn to the nodes above them while trees are compared.
         random_state: seed of starts, factors and shuffles.
+        device: "cpu", or that of a GPU, on which no path is skipped: where steps are taken.
     """
 
     relaxation: Relaxation = "sigmoid"
@@ -47,10 +50,12 @@ class GetSettings:
     skip: float = 0.0
     l1: float = 0.0
     polish: bool = True
+    polish_levels: int = MAX_DEPTH
     polish_epochs: int = 3000
     polish_min_steps: int = 1
     leaf_shrinkage: float = 0.0
     random_state: int = 0
+    device: str = "cpu"
 
     def __post_init__(self) -> None:
         if self.relaxation not in RELAXATIONS:
@@ -67,6 +72,8 @@ class GetSettings:
                 reject(name, getattr(self, name), "must be at least 1", f"pass {name}=1 or more")
         if not 0 <= self.n_greedy <= self.n_starts:
             reject("n_greedy", self.n_greedy, f"must be from 0 to n_starts={self.n_starts}", "pass n_greedy=0")
+        if self.polish_levels < 0:
+            reject("polish_levels", self.polish_levels, "must be at least 0", "pass polish_levels=16 for all of them")
         if not 0 < self.keep <= 1:
             reject("keep", self.keep, "must be above 0 and at most 1", "pass keep=1 to keep all starts")
         if not 0 <= self.skip < 0.5:

@@ -76,7 +76,7 @@ class TreeActor(Actor):
 
     def __init__(self, actions: Actions, tree: HardTree, log_std: Float[np.ndarray, " numbers"] | None) -> None:
         self.actions, self.tree, self._log_std = actions, tree, log_std
-        self.held: Float[np.ndarray, "envs leaves numbers"] | None = None
+        self.held: Float[np.ndarray, "envs leaves ..."] | None = None
         self.leaf_actions = best(actions, tree.outputs)
         if actions.is_discrete:
             peak = tree.outputs.max(1, keepdims=True)
@@ -104,7 +104,8 @@ class TreeActor(Actor):
         leaf = self.leaves(rows)
         if self.actions.is_discrete:
             chosen, log_prob = np.empty(len(rows), np.int64), np.empty(len(rows))
-            _draw_at_leaf(leaf, self._cumulative, self._log_probs, rng.random(len(rows)), chosen, log_prob)
+            uniform = rng.random(len(rows)) if self.held is None else self.held[np.arange(len(rows)), leaf]
+            _draw_at_leaf(leaf, self._cumulative, self._log_probs, uniform, chosen, log_prob)
             return chosen, log_prob
         assert self._log_std is not None
         shape = (len(rows), len(self._log_std))

@@ -22,6 +22,7 @@ from hardwood.rl._encoders import Encoder, NumberEncoder, encoder_from
 from hardwood.rl._environments import Environments
 from hardwood.rl._evaluate import cohens_d, episode_returns
 from hardwood.rl._policy import MLPPolicy, Policy, SoftTreePolicy, TreePolicy
+from hardwood.rl._readable import readable_forest
 from hardwood.rl._scale import Scale
 
 FOREST, POLICY, DESCRIPTION = "forest.safetensors", "policy.safetensors", "agent.json"
@@ -251,6 +252,6 @@ def load_agent(path: str | os.PathLike[str], *, encoder: Encoder | None = None) 
         raise ForestFileError(problem) from None
     if forest is None and (policy is None or agent.kind not in ("mlp", "soft-tree")):
         raise ForestFileError(f"{str(folder)!r} cannot be read: {FOREST} is missing; train again")
-    if isinstance(policy, TreePolicy) and policy.to_forest(columns.names, columns.is_flag) != forest:
+    if isinstance(policy, TreePolicy) and readable_forest(policy, columns) != forest:
         raise ForestFileError(f"{str(folder)!r} cannot be read: its forest is not its policy; train again")
     return agent

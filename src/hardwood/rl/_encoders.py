@@ -29,6 +29,7 @@ class Encoder(abc.ABC):
     low: Float[np.ndarray, " columns"]  # what a column is never below, as far as that is known
     high: Float[np.ndarray, " columns"]
     is_flag: bool = False  # every column is 0 or 1
+    exclusive: tuple[int, ...] | None = None  # a number for each flag: of those with the same one at most one is 1
 
     @abc.abstractmethod
     def encode(self, observations: Any) -> Float[np.ndarray, "rows columns"]:
@@ -78,6 +79,7 @@ class FlagEncoder(Encoder):
             for place, (size, start) in enumerate(zip(self.sizes, self.starts, strict=True))
             for value in range(size)
         )
+        self.exclusive = tuple(place for place, size in enumerate(self.sizes) for _ in range(size))
         self.low, self.high = np.zeros(len(self.names)), np.ones(len(self.names))
 
     def encode(self, observations: Any) -> Float[np.ndarray, "rows columns"]:
@@ -129,6 +131,7 @@ class GridEncoder(Encoder):
         ]
         self.names = tuple(f"{name} {self._PLACES[x][y]}" for x, y, name in wanted)
         self._x, self._y = (np.array([each[axis] for each in wanted]) for axis in (0, 1))
+        self.exclusive = tuple(3 * x + y for x, y, _ in wanted)
         self._kind = np.array([self._KINDS.index(name) for _, _, name in wanted])
         self.low, self.high = np.zeros(len(self.names)), np.ones(len(self.names))
 

@@ -11,7 +11,7 @@ import numpy as np
 from hardwood._typing import Bool, Float, Int, Shaped
 from hardwood.errors import MissingExtraError, reject
 from hardwood.rl._actions import Actions, actions_of
-from hardwood.rl._encoders import Encoder, encoder_of
+from hardwood.rl._encoders import Encoder, GridEncoder, encoder_of
 from hardwood.rl._extra import is_installed, optional
 
 BACKENDS = ("auto", "gymnasium", "envpool")
@@ -66,12 +66,12 @@ class Environments:
             self._envs, n_envs = env, env.num_envs
             self.backend, spaces = "gymnasium", (env.single_observation_space, env.single_action_space)
         elif isinstance(env, str):
-            single = make_single(env)
+            single = make_single(env, **options_for(env, encoder))
             spaces = single.observation_space, single.action_space
             single.close()
             self.backend = _choose_backend(env, backend)
             self._pool = self.backend == "envpool"
-            self._envs = _make_pool(env, n_envs, seed) if self._pool else _make_vector(env, n_envs)
+            self._envs = _make_pool(env, n_envs, seed) if self._pool else _make_vector(env, n_envs, encoder)
         elif callable(env):
             if backend == "envpool":
                 reject("backend", backend, "EnvPool has environments by id only", 'use backend="gymnasium"')
@@ -175,7 +175,13 @@ def _make_pool(env: str, n_envs: int, seed: int) -> Any:
         return pool
 
 
-def _make_vector(env: str, n_envs: int) -> Any:
+def options_for(env: Any, encoder: Encoder | None) -> dict[str, Any]:
+    """Let MiniGrid show no more than the 3 x 3 fields that are read (E.3): nearly three times as fast as its 7 x 7."""
+    reads_three = encoder is None or isinstance(encoder, GridEncoder)
+    return {"agent_view_size": 3} if isinstance(env, str) and env.startswith("MiniGrid-") and reads_three else {}
+
+
+def _make_vector(env: str, n_envs: int, encoder: Encoder | None) -> Any:
     gymnasium = optional("gymnasium", _PURPOSE)
     mode = "vector_entry_point" if gymnasium.spec(env).vector_entry_point is not None else "sync"
-    return gymnasium.make_vec(env, num_envs=n_envs, vectorization_mode=mode)
+    return gymnasium.make_vec(env, num_envs=n_envs, vectorization_mode=mode, **options_for(env, encoder))

@@ -1,4 +1,4 @@
-"""Optional packages of the `rl` extra, imported where they are needed, with an error that says how to get them."""
+"""Packages of the extras `rl` and `envpool`, imported where they are needed; errors say how to get them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from hardwood.errors import MissingExtraError
 
 
 def optional(module: str, purpose: str) -> Any:
-    """Import a module of the `rl` extra for a purpose, such as "training a policy"."""
+    """Import a module for a purpose, such as "training a policy"."""
     try:
         return importlib.import_module(module)
     except ImportError as reason:
         package = module.partition(".")[0]
-        raise MissingExtraError(f'{purpose} needs {package}; pip install "hardwood[rl]"') from reason
+        extra = "envpool" if package == "envpool" else "rl"
+        raise MissingExtraError(f'{purpose} needs {package}; pip install "hardwood[{extra}]"') from reason
 
 
 def is_installed(module: str) -> bool:

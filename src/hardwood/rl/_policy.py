@@ -86,8 +86,8 @@ class TreePolicy(Policy):
             dtype=torch.float32, device="cpu",
         )  # fmt: skip
         with torch.no_grad():
-            # On scaled columns thresholds are spread as the observations are, and leaves begin close to indifferent.
-            self.layer.thresholds.copy_(torch.randn(self.layer.thresholds.shape, generator=generator))
+            _spread_splits(self.layer, scale.is_of_flags, generator)
+            # Leaves begin close to indifferent.
             self.layer.leaf_values.mul_(0.1)
 
     def outputs(self, scaled: Float[Tensor, "rows columns"]) -> Float[Tensor, "rows outputs"]:
@@ -119,6 +119,32 @@ class TreePolicy(Policy):
         """
         names = feature_names or tuple(f"x{column}" for column in range(len(self.scale.mean)))
         return forest_of_tree(self.hard_tree(), self.actions, names, flags)
+
+
+def _spread_splits(layer: HardTrees, flags: bool, generator: torch.Generator | None) -> None:
+    """Let each node of a new tree split the part of the scaled observations that reaches it.
+
+    Drawn blindly, most nodes of a deep tree would have nothing left to tell apart: their thresholds lie beyond those
+    above them. So each node begins with one of the columns that were split the least on the way to it, and all its
+    thresholds, those of columns that it may turn to later too, lie somewhere about the middle of what is left there;
+    flags are split at the middle between their two values.
+    """
+    logits, thresholds = layer.split_logits[0].numpy(), layer.thresholds[0].numpy()
+    n_nodes, n_columns = logits.shape
+    thresholds[:] = 0.0
+    places = 0.3 + 0.4 * torch.rand(thresholds.shape, generator=generator).numpy()
+    low, high = np.full((2 * n_nodes + 1, n_columns), -2.0), np.full((2 * n_nodes + 1, n_columns), 2.0)
+    splits = np.zeros((2 * n_nodes + 1, n_columns), np.int64)
+    for node in range(n_nodes):
+        fresh = np.flatnonzero(splits[node] == splits[node].min())
+        column, largest = fresh[logits[node, fresh].argmax()], logits[node].argmax()
+        logits[node, [column, largest]] = logits[node, [largest, column]]
+        if not flags:
+            thresholds[node] = low[node] + places[node] * (high[node] - low[node])
+        for child in (2 * node + 1, 2 * node + 2):
+            low[child], high[child], splits[child] = low[node], high[node], splits[node]
+            splits[child, column] += 1
+        high[2 * node + 1, column] = low[2 * node + 2, column] = thresholds[node, column]
 
 
 def forest_of_tree(tree: HardTree, actions: Actions, feature_names: tuple[str, ...], flags: bool = False) -> Forest:

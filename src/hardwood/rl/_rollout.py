@@ -41,7 +41,8 @@ class Collector:
     _rows: Any = None
     _resetting: Any = None
     _running: Any = None
-    _held_for: int = 0
+    _held: Any = None
+    _held_for: Any = None
 
     def collect(self, actor: TreeActor | NetworkActor, steps: int) -> Rollout:
         """Take `steps` steps everywhere."""
@@ -50,6 +51,7 @@ class Collector:
         if self._rows is None:
             self._rows = envs.reset()
             self._resetting, self._running = np.zeros(n, bool), np.zeros(n)
+            self._held_for = np.zeros(n, np.int64)
         rows = np.empty((steps + 1, n, self._rows.shape[1]))
         shape = (steps, n) if discrete else (steps, n, envs.actions.n_outputs)
         chosen: Any = np.empty(shape, np.int64 if discrete else np.float64)
@@ -61,11 +63,8 @@ class Collector:
         rows[0] = self._rows
         for t in range(steps):
             start = clock()
-            if self.hold_noise > 1 and isinstance(actor, TreeActor) and not discrete:
-                if self._held_for % self.hold_noise == 0 or actor.held is None:
-                    shape = (n, len(actor.tree.outputs), envs.actions.n_outputs)
-                    actor.held = self.rng.standard_normal(shape)
-                self._held_for += 1
+            if self.hold_noise > 1 and isinstance(actor, TreeActor):
+                actor.held = self._hold(actor)
             chosen[t], log_probs[t] = actor.sample(rows[t], self.rng)
             taken = chosen[t] if discrete else middle + half * chosen[t]
             acted = clock()
@@ -80,12 +79,26 @@ class Collector:
             if ended.any():
                 self.episode_returns.extend(self._running[ended].tolist())
                 self._running[ended] = 0
+                self._held_for[ended] = 0
                 if not envs.resets_later:
                     final.update({(t, env): row for env, row in step.final.items() if not step.terminated[env]})
             if envs.resets_later:
                 self._resetting = ended
         self._rows = rows[-1].copy()
         return Rollout(rows, chosen, log_probs, rewards, terminated, truncated, valid, final)
+
+    def _hold(self, actor: TreeActor) -> Float[np.ndarray, "..."]:
+        """Return each leaf's draw in each environment: a new one after some steps, and for a new episode."""
+        n, leaves, outputs = self.environments.n_envs, *actor.tree.outputs.shape
+        discrete = self.environments.actions.is_discrete
+        if self._held is None:
+            self._held = np.empty((n, leaves) if discrete else (n, leaves, outputs))
+        anew = np.flatnonzero(self._held_for % self.hold_noise == 0)
+        if len(anew):
+            shape = (len(anew), *self._held.shape[1:])
+            self._held[anew] = self.rng.random(shape) if discrete else self.rng.standard_normal(shape)
+        self._held_for += 1
+        return self._held
 
 
 def advantages_of(

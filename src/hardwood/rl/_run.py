@@ -84,6 +84,7 @@ class Run:
         self.best_reward = -math.inf
         self._started, self._steps_before = time.perf_counter(), 0
         self._reached = False
+        self._rate_share = 1.0
 
     # ------------------------------------------------------------------ what the algorithms call
 
@@ -96,11 +97,22 @@ class Run:
     def entropy_weight(self) -> float:
         """The weight of the entropy bonus now."""
         first, last = self.settings.entropy, self.settings.entropy_end
-        return first if last is None else first + (last - first) * min(1.0, self.steps_done / self.settings.steps)
+        return first if last is None else first + (last - first) * self._done
+
+    @property
+    def hold_noise(self) -> int:
+        """For how many steps a leaf keeps its draw of exploration now."""
+        first, last = self.settings.hold_noise, self.settings.hold_noise_end
+        return first if last is None else round(first * (last / first) ** self._done)
+
+    @property
+    def _done(self) -> float:
+        return min(1.0, self.steps_done / self.settings.steps)
 
     def collect(self, steps: int) -> Experience:
         """Act for `steps` steps everywhere, and compare what came of it with what the critic expected."""
         settings, envs = self.settings, self.collector.environments
+        self.collector.hold_noise = self.hold_noise
         left = -(-(settings.steps - self.steps_done) // envs.n_envs)
         rollout = self.collector.collect(self.policy.actor(), max(1, min(steps, left)))
         self.steps_done += rollout.rewards.size
@@ -148,7 +160,12 @@ class Run:
         self.update_seconds += time.perf_counter() - start
 
     def finish_iteration(self) -> None:
-        """Validate when it is time, and report."""
+        """Lower the rates as far as they are to come down by now, validate when it is time, and report."""
+        share = 1 + (self.settings.rate_end - 1) * self._done
+        if share != self._rate_share:
+            for group in self.optimizer.param_groups:
+                group["lr"] *= share / self._rate_share
+            self._rate_share = share
         due = len(self.history) * self.settings.steps // self.settings.validations
         validated = self.steps_done >= due or self.steps_done >= self.settings.steps
         if validated:
@@ -232,6 +249,7 @@ class Run:
             "steps_done": self.steps_done, "history": self.history, "plateau": asdict(self.plateau),
             "best_reward": None if math.isinf(self.best_reward) else self.best_reward,
             "rates": [group["lr"] for group in self.optimizer.param_groups],
+            "rate_share": self._rate_share,
             "rng": self.rng.bit_generator.state, "seconds": self.seconds,
             "reward_scale": [self.reward_scale.count, self.reward_scale.mean, self.reward_scale.square],
             "episode_returns": self.collector.episode_returns[-100:],
@@ -255,6 +273,7 @@ class Run:
         for group, rate in zip(self.optimizer.param_groups, document["rates"], strict=True):
             group["lr"] = rate
         self.steps_done = self._steps_before = document["steps_done"]
+        self._rate_share = document["rate_share"]
         self.history, self.plateau = document["history"], Plateau(**document["plateau"])
         best = document["best_reward"]
         self.best_reward = -math.inf if best is None else best
@@ -274,7 +293,7 @@ def parameter_groups(policy: Policy, critic: nn.Module, settings: Settings) -> l
     if isinstance(policy, TreePolicy):
         layer = policy.layer
         add([layer.split_logits], settings.split_rate, settings.weight_decay)
-        add([layer.thresholds], settings.threshold_rate, 0.0)
+        add([layer.thresholds], 0.0 if policy.scale.is_of_flags else settings.threshold_rate, 0.0)
         add([layer.leaf_values], settings.leaf_rate, settings.weight_decay)
     else:
         own = [parameter for name, parameter in policy.named_parameters() if name != "log_std"]

@@ -31,6 +31,11 @@ class Scale:
         """Return the scale that makes 0 and 1 to -1 and 1."""
         return cls(np.full(n_columns, 0.5), np.full(n_columns, 0.5))
 
+    @property
+    def is_of_flags(self) -> bool:
+        """Whether every column is scaled as a flag, with 0 and 1 equally far from 0."""
+        return bool((self.mean == 0.5).all() and (self.deviation == 0.5).all())
+
     @classmethod
     def fit(cls, rows: Float[np.ndarray, "rows columns"]) -> Scale:
         """Learn the scale from observations; a column that hardly varies keeps its unit."""

@@ -13,7 +13,7 @@ import numpy as np
 from hardwood._typing import Float, Int, Shaped
 from hardwood.errors import reject
 from hardwood.rl._agent import Agent
-from hardwood.rl._environments import make_single
+from hardwood.rl._environments import make_single, options_for
 from hardwood.rl._extra import optional
 
 _GAP = 8  # pixels between frames of a strip
@@ -52,9 +52,9 @@ def play(
     `env` is another one to act in; a function that makes one is given `render_mode` if frames are wanted.
     With `frames`, the environment is rendered; with `tree`, each frame stands beside the tree, the path taken dark.
     """
-    made = make_single(agent.env if env is None else env, render_mode="rgb_array") if frames else make_single(
-        agent.env if env is None else env
-    )  # fmt: skip
+    which = agent.env if env is None else env
+    options = options_for(which, agent.encoder) | ({"render_mode": "rgb_array"} if frames else {})
+    made = make_single(which, **options)
     try:
         observation, _ = made.reset(seed=seed)
         rows, words, pictures, total = [], [], [], 0.0

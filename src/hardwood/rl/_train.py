@@ -18,6 +18,7 @@ from hardwood.rl._encoders import Encoder
 from hardwood.rl._environments import Environments
 from hardwood.rl._policy import TreePolicy
 from hardwood.rl._ppo import ppo
+from hardwood.rl._readable import readable_forest
 from hardwood.rl._run import Progress, Run
 from hardwood.rl._scale import Scale
 from hardwood.rl._settings import Settings, settings_for
@@ -121,7 +122,7 @@ def train(
         "episodes": len(run.collector.episode_returns), "backend": environments.backend, "interrupted": interrupted,
         "best_validation": None if not run.history else run.best_reward,
     }  # fmt: skip
-    forest = made.to_forest(encoder.names, encoder.is_flag) if isinstance(made, TreePolicy) else None
+    forest = readable_forest(made, encoder) if isinstance(made, TreePolicy) else None
     agent = Agent(
         kind, environments.name, encoder, environments.actions, forest, made, chosen.as_dict(), run.history, about
     )  # fmt: skip

@@ -17,6 +17,15 @@ def make_generators(random_state: int) -> tuple[torch.Generator, torch.Generator
     return shuffles, dropout
 
 
+def send(tensor: Tensor, device: torch.device) -> Tensor:
+    """Return a tensor of the CPU on a device, without waiting for what a GPU has still to do."""
+    if device.type != "cuda":
+        return tensor.to(device)
+    # A copy from memory that is not pinned begins only when the GPU is idle.
+    pinned = tensor if tensor.is_pinned() else tensor.pin_memory()
+    return pinned.to(device, non_blocking=True)
+
+
 class Batches:
     """An endless sequence of batches of row indices; every epoch is a fresh shuffle.
 
@@ -102,7 +111,7 @@ class TreeDropout:
         drawn = torch.rand(self._n_trees, generator=self._generator)
         kept = drawn >= self._share
         kept[drawn.argmax()] = True
-        return kept[None].to(self._device)
+        return send(kept[None], self._device)
 
 
 def draw_tree_rows(

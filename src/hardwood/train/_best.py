@@ -18,19 +18,20 @@ class BestParameters:
     alone and stopped. Parameters that are not finite are never kept.
     """
 
-    def __init__(self, model: nn.Module, n_trees: int | None, patience: int | None) -> None:
+    def __init__(self, model: nn.Module, n_trees: int | None, patience: int | None, tolerance: float = 0.0) -> None:
         self._live = {name: tensor for name, tensor in model.state_dict().items() if isinstance(tensor, Tensor)}
         self._kept = {name: tensor.clone() for name, tensor in self._live.items()}
         self._names = {id(parameter): name for name, parameter in model.named_parameters()}
         trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
         self._trained = [name for name in self._live if name in trained]
         self._by_tree = set() if n_trees is None else set(self._trained)
-        self._patience = patience
+        self._patience, self._tolerance = patience, tolerance
         size = n_trees or 1
         self.losses = torch.full((size,), math.inf, dtype=torch.float64)
         self.epochs = torch.zeros(size, dtype=torch.int64)
         self.failed = torch.zeros(size, dtype=torch.bool)
         self._waited = torch.zeros(size, dtype=torch.int64)
+        self._beaten = torch.full((size,), math.inf, dtype=torch.float64)  # the losses from which waiting began
 
     @property
     def done(self) -> Bool[Tensor, " losses"]:
@@ -42,7 +43,9 @@ class BestParameters:
         better = (losses < self.losses) & ~self.done
         if bool(better.any()):
             better &= self.finite()
-        self._waited = torch.where(better, 0, self._waited + 1)
+        enough = better & (losses < self._beaten - self._tolerance)
+        self._waited = torch.where(enough, 0, self._waited + 1)
+        self._beaten = torch.where(enough, losses, self._beaten)
         self.losses = torch.where(better, losses, self.losses)
         self._keep(better, epoch)
 
@@ -85,6 +88,7 @@ class BestParameters:
         """Return what a checkpoint has to hold."""
         kept = {f"kept.{name}": tensor for name, tensor in self._kept.items()}
         marks = {"losses": self.losses, "epochs": self.epochs, "failed": self.failed, "waited": self._waited}
+        marks["beaten"] = self._beaten
         return {**kept, **marks}
 
     def load_tensors(self, tensors: dict[str, Tensor]) -> None:
@@ -92,7 +96,7 @@ class BestParameters:
         for name, kept in self._kept.items():
             kept.copy_(tensors[f"kept.{name}"])
         self.losses, self.epochs, self.failed = tensors["losses"], tensors["epochs"], tensors["failed"]
-        self._waited = tensors["waited"]
+        self._waited, self._beaten = tensors["waited"], tensors["beaten"]
 
 
 def shared_parameters(model: nn.Module, n_trees: int) -> list[str]:

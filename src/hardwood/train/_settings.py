@@ -46,6 +46,7 @@ class TrainingSettings:
         ema_decay, averaged_checkpoints: of the averages.
         tree_dropout: share of trees that each step leaves out, drawn anew; the model must take a `tree_mask`.
         patience: stop when the validation loss has not improved for this many evaluations; None never does.
+        tolerance: what it has to improve by, over these evaluations, to count. The best parameters are kept anyhow.
         evaluate_every: steps between evaluations; None evaluates after each epoch.
         max_seconds: stop, after an evaluation, when training has taken this long.
         checkpoint_seconds: time between checkpoints, at least; 0 writes one after every evaluation.
@@ -76,6 +77,7 @@ class TrainingSettings:
     averaged_checkpoints: int = 5
     tree_dropout: float = 0.0
     patience: int | None = None
+    tolerance: float = 0.0
     evaluate_every: int | None = None
     max_seconds: float | None = None
     checkpoint_seconds: float = 30.0
@@ -96,7 +98,7 @@ class TrainingSettings:
                 reject(name, getattr(self, name), "must be above 0", f"pass a larger {name}, or None for no limit")
         for name in (
             "learning_rate", "split_logits_rate", "thresholds_rate", "leaf_values_rate", "leaf_weights_rate",
-            "missing_logits_rate", "weight_decay", "warmup_epochs", "checkpoint_seconds",
+            "missing_logits_rate", "weight_decay", "warmup_epochs", "checkpoint_seconds", "tolerance",
         ):  # fmt: skip
             value = getattr(self, name)
             if value is not None and not (0 <= value < math.inf):

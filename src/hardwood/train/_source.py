@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from hardwood._typing import Int
-from hardwood.train._batches import Batches
+from hardwood.train._batches import Batches, send
 from hardwood.train._checkpoint import fingerprint
 from hardwood.train._data import Table, Take, pick
 from hardwood.train._feed import Batch, Feed
@@ -20,7 +20,8 @@ from hardwood.train._feed import Batch, Feed
 class RowSource(ABC):
     """Rows of any kind, which a model takes as `load` returns them.
 
-    What is loaded needs a method `to(device)`, and a length: its rows.
+    What is loaded needs a method `to(device)`, and a length: its rows. It may have a method `pin_memory()`, as batches
+    of a `torch.utils.data.DataLoader` may, that is called first when the device is a GPU.
     """
 
     @abstractmethod
@@ -118,8 +119,13 @@ class SourceFeed(Feed):
         index = torch.arange(len(self._rows)) if taken is None else taken
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="hardwood-load")
-        loading = self._thread.submit(self._rows.source.load, self._rows.index[index], epoch)
-        return loading, index.to(self._table.target.device), self._here()
+        loading = self._thread.submit(self._load, self._rows.index[index], epoch)
+        return loading, send(index, self._table.target.device), self._here()
+
+    def _load(self, rows: Tensor, epoch: int) -> Any:
+        loaded = self._rows.source.load(rows, epoch)
+        pins = self._device.type == "cuda" and hasattr(loaded, "pin_memory")
+        return loaded.pin_memory() if pins else loaded
 
     def tables(self) -> Iterator[Table]:
         """Return the rows, to be loaded."""

@@ -48,7 +48,7 @@ class Training:
         n_losses = terms.n_trees or 1
         self.schedule = RateSchedule(self.stepper.optimizer, settings, feed.steps_per_epoch, n_losses)
         self.average = WeightAverage(self.stepper.parameters, settings)
-        self.best = BestParameters(model, terms.n_trees, settings.patience)
+        self.best = BestParameters(model, terms.n_trees, settings.patience, settings.tolerance)
         self.state = TrainingState(model, settings, History(), feed.steps_per_epoch, terms.n_trees)
         self._checkpoint, self._written = checkpoint, time.perf_counter()
         self._identity: dict[str, Any] | None = None
