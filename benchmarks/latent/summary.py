@@ -58,8 +58,8 @@ CLUSTERS = """## Dendrogram purity
 
 `python -m benchmarks.latent clusters`: the protocol is at the top of `benchmarks/latent/clusters.py`. Classes are used
 for scoring alone. Our trees have at most 64 leaves; agglomerative clustering, and k-means on Glass, go down to single
-rows. The Covertype subset has as many rows of each class, so that chance gives 1/7 there, but about 0.38 on the full set
-that the paper's figures are of.
+rows. The Covertype subset has as many rows of each class, so that chance gives 1/7 there, but about 0.38 on the full
+set that the paper's figures are of.
 """
 GLASS = """## Lambda on Glass
 
