@@ -26,10 +26,10 @@ TARGETS = {
 }
 # What is fixed; the rest is drawn.
 VARIANTS: dict[str, dict[str, Any]] = {
-    "latent": {"max_depth": 6, "learning_rate": 0.01, "split_rate": 0.03},
-    "latent-paper": {"init": "random"},
+    "latent": {"max_depth": 6},
+    "latent-paper": {"init": "random", "learning_rate": 0.001, "split_rate": 1.0},
     # Splits that do not move: what is judged is where training begins.
-    "start": {"max_depth": 6, "learning_rate": 0.01, "split_rate": 1e-9, "penalty": 0.001, "max_iter": 1},
+    "start": {"max_depth": 6, "split_rate": 1e-9, "penalty": 0.001, "max_iter": 1},
 }
 # All pairs of distances of more rows take too much memory.
 MOST_ROWS_OF_PAIRS = 5000

@@ -11,7 +11,8 @@ leaves are drawn towards the values of the nodes above them by what is closed:
 all v learned. The loss has lambda * sum(a) added. A subtree whose gate ends at 0 has one value, and is cut.
 
 Rows: the training part alone of each set's usual split, split again; lambda is chosen by the loss on held-out rows of
-what is left, and all is judged on rows that neither saw.
+what is left, and all is judged on rows that neither saw. Of GradTree the trained tree is taken in any case, also where
+its greedy start is as good, which GradTree would then keep.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from benchmarks.latent.sets import compute
 from torch import Tensor, nn
 
 from hardwood import GradTreeClassifier, GrandeClassifier
+from hardwood.estimators._gradtree import _GradTree
 from hardwood.estimators._start import refitted
 from hardwood.forest import Forest
 from hardwood.nn import HardTrees
@@ -109,8 +111,15 @@ class _Gated:
         return layer.arm(self.gate_penalty)
 
 
-class GatedGradTree(_Gated, GradTreeClassifier):
-    """GradTree with gates; its leaves are then set as GradTree's are."""
+class TrainedGradTree(GradTreeClassifier):
+    """GradTree's trained tree, whether or not it beats the greedy one that it began as."""
+
+    def _chosen(self, trained: Any, rows: Any, seed: int) -> Any:
+        return super(_GradTree, self)._chosen(trained, rows, seed)
+
+
+class GatedGradTree(_Gated, TrainedGradTree):
+    """The same with gates; its leaves are then set as GradTree's are."""
 
     def _settled(self, model: Any, best_tree: int | None, x: Any, rows: Any) -> Forest:
         if rows is None:
@@ -132,7 +141,7 @@ def fitted(method: str, seed: int, x: Any, y: np.ndarray) -> Any:
     """Return a fitted estimator; of gates the lambda with the lowest loss on its held-out rows."""
     grande: dict[str, Any] = {"n_estimators": 64, "max_depth": 5, "max_iter": 200}
     if method == "gradtree":
-        return GradTreeClassifier(random_state=seed, n_jobs=1).fit(x, y)
+        return TrainedGradTree(random_state=seed, n_jobs=1).fit(x, y)
     if method == "grande":
         return GrandeClassifier(random_state=seed, n_jobs=1, **grande).fit(x, y)
     best: Any = None

@@ -28,7 +28,7 @@ def learn(penalty: float, seed: int, depth: int = DEPTH) -> Any:
 
     return LatentTreeClustering(
         max_depth=depth, penalty=penalty, target_features=TARGETS["glass"], batch_size=8, learning_rate=0.003,
-        max_iter=EPOCHS, early_stopping=False, schedule="constant", random_state=seed, n_jobs=1,
+        split_rate=1.0, max_iter=EPOCHS, early_stopping=False, schedule="constant", random_state=seed, n_jobs=1,
     ).fit(load("glass")[0])  # fmt: skip
 
 
