@@ -91,6 +91,22 @@ def test_a_row_does_not_depend_on_its_neighbours(fusion: Any):
     torch.testing.assert_close(net(alone), net(rows)[:1])
 
 
+@pytest.mark.parametrize("views", ["concat", "mean"])
+def test_whether_cells_are_missing_in_other_rows_changes_nothing(views: Any):
+    class Turned(nn.Module):
+        def forward(self, cells: Tensor) -> Tensor:
+            return cells.mean((2, 3)).T.contiguous().T  # in memory by column
+
+    branch = EncoderBranch(Turned(), 3, n_views=2, views=views)
+    images = torch.rand(6, 3, 4, 4, generator=torch.Generator().manual_seed(0))
+    whole = branch.embed(Part(images, torch.ones(3, 2, dtype=torch.bool)))
+    present = torch.ones(4, 2, dtype=torch.bool)
+    present[3] = False
+    beside = branch.embed(Part(images, present))
+    assert whole.equal(beside[:3])
+    assert beside[3].isnan().all() and branch.embed(Part(images[:0], present[3:])).isnan().all()
+
+
 def test_trees_on_embeddings_train_the_encoder():
     """The straight-through gradient of the input, carried on through normalisation, is what autograd makes of both."""
     net, rows = network("trees").eval(), batch()

@@ -122,7 +122,7 @@ class EncoderBranch(nn.Module):
             # An encoder that runs in half precision gives numbers of that kind.
             known: Tensor = self.projection(encoded.to(self._dtype))
             # Where none is missing nothing has to be looked up, for which a step would wait for the GPU.
-            cells = known.view(shape) if part.n_cells == present.numel() else cells.index_put((present,), known)
+            cells = known.reshape(shape) if part.n_cells == present.numel() else cells.index_put((present,), known)
         if self.views == "concat":
             return cells.flatten(1)
         total = torch.where(present[..., None], cells, 0.0).sum(1)
