@@ -135,13 +135,31 @@ def render(given: argparse.Namespace) -> None:
     groups = {
         "The paper's parts": list(PAPER),
         "Our columns, relaxation and starts": ["polished", "balanced", "softmin", "ours"],
-        "Against overfitting": [method for method in METHODS if method.startswith("ours")],
     }
     for title, methods in groups.items():
         page += [f"\n## {title}", *_tables(lines, methods)]
+    page += ["\n## Against overfitting\n", *_pairs(lines)]
     target = given.out.with_suffix(".md")
     target.write_text("\n".join(page) + "\n", encoding="utf-8")
     print(target.name)
+
+
+def _pairs(lines: list[dict[str, str]]) -> list[str]:
+    """Return a table of each way against overfitting beside none, on the sets that both have run."""
+    page = ["| depth | way | sets | test without | test with |", "| ---: | --- | --- | ---: | ---: |"]
+    by_cell = {(r["method"], r["depth"], r["set"], r["seed"]): float(r["test_r2"]) for r in lines}
+    for depth in DEPTHS:
+        for method in METHODS:
+            own = {key[2:]: r2 for key, r2 in by_cell.items() if key[:2] == (method, str(depth))}
+            plain = {where: by_cell.get(("ours", str(depth), *where)) for where in own}
+            common = sorted(where for where, r2 in plain.items() if r2 is not None)
+            if not method.startswith("ours, ") or not common:
+                continue
+            before = 100 * np.mean([by_cell["ours", str(depth), *where] for where in common])
+            after = 100 * np.mean([own[where] for where in common])
+            names = ", ".join(dict.fromkeys(name for name, _ in common))
+            page.append(f"| {depth} | {method.removeprefix('ours, ')} | {names} | {before:.2f} | {after:.2f} |")
+    return page
 
 
 def _tables(lines: list[dict[str, str]], methods: list[str]) -> list[str]:
