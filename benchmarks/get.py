@@ -187,7 +187,7 @@ def main() -> None:
             say(whole_fit(x, y, depth, given.device))
         return
     weight, standard = np.ones(len(y)), (y - y.mean()) / y.std()
-    scalings: dict[str, Any] = {"same": "range", "default": PRESETS["fast"]["scaling"]}
+    scalings: dict[str, Any] = {"same": "range", "default": PRESETS["fast"]["scaling"]["constant"]}
     tasks = {way: Task.of(Scaler.learn(x, weight, how)(x), standard, weight) for way, how in scalings.items()}
     for way, task in tasks.items():
         ours(task.take(np.arange(300)), 2, 1, 0, way)  # compiles

@@ -54,7 +54,7 @@ class GetRegressor(GetEstimator, NumberPredictor):
             a random forest, and bagged trees with linear leaves. Held-out rows choose the share of these from 0, 0.5
             and 1. It is of use for noisy targets. The result is one tree all the same.
         scaling: the columns that splits are trained on: "standard", "range" (to [0, 1]) or "balance": standard and less
-            correlated. By default "balance", but "standard" with `l1` or `min_weight`, which want columns apart.
+            correlated. By default "balance", but "standard" with linear leaves, `l1` or `min_weight`.
         validation_fraction: share of rows that are held out where something is "auto".
         validation_splits: how often rows are held out, each time others; mean losses are compared. None: three times in
             tables of fewer than 3,000 rows, else once.

@@ -133,7 +133,7 @@ class GetEstimator(ForestEstimator):
     def _scaling(self) -> Any:
         if self.scaling is not None:
             return self.scaling
-        usual = PRESETS[self.preset]["scaling"]
+        usual = PRESETS[self.preset]["scaling"][self._leaf]
         # Penalties and small weights are those of columns only as long as they are not mixed.
         return "standard" if usual == "balance" and (self.l1 != 0 or self.min_weight > 0) else usual
 

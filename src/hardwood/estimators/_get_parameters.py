@@ -24,7 +24,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "fast": {
         "constant": _FAST,
         "linear": {**_FAST, "n_greedy": 0, "polish": False},
-        "scaling": "balance",
+        "scaling": {"constant": "balance", "linear": "standard"},
         "depths": {"constant": (1, 2, 4, 6, 8, 10, 12), "linear": (1, 2, 3, 4, 5, 6, 8, 10, 12)},
         "depth_patience": {"constant": 1, "linear": 2},
         "early_stop": True,
@@ -32,7 +32,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "paper": {
         "constant": _PAPER,
         "linear": {**_PAPER, "polish": False},
-        "scaling": "range",
+        "scaling": {"constant": "range", "linear": "range"},
         "depths": {"constant": tuple(range(1, 13)), "linear": tuple(range(1, 13))},
         "depth_patience": {"constant": 12, "linear": 12},
         "early_stop": False,
