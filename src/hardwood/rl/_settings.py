@@ -153,8 +153,8 @@ _TREE: dict[str, dict[str, Any]] = {
         "hold_noise": 4, "target_kl": 0.03, "split_rate": 1e-3, "threshold_rate": 5e-3, "validation_episodes": 50,
     },
     "LunarLander": {
-        "growth": 1, "batch_size": 256, "epochs": 5, "target_kl": None, "split_rate": 1e-3, "threshold_rate": 5e-3,
-        "leaf_rate": 0.01, "hold_noise_end": 10, "validation_episodes": 30,
+        "growth": 1, "epochs": 8, "target_kl": None, "split_rate": 1e-3, "threshold_rate": 5e-3, "hold_noise": 3,
+        "hold_noise_end": 10, "validation_episodes": 30,
     },
     # Much looks the same to the agent: what two actions by turns get it out of, one alone may not. Leaves that hold
     # their draw longer and longer let it learn what a tree that does not draw can rely on.
