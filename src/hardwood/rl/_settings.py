@@ -135,7 +135,7 @@ _ENVIRONMENTS: dict[str, dict[str, Any]] = {
     "MountainCarContinuous": {"steps": 400_000, "gamma": 0.999, "entropy": 0.0},
     "Pendulum": {"gamma": 0.95, "entropy": 0.0, "log_std": -0.5, "log_std_rate": 0.003},
     "MiniGrid": {"steps": 150_000, "entropy": 0.05},
-    "MiniGrid-DoorKey": {"steps": 500_000},
+    "MiniGrid-DoorKey": {"steps": 400_000},
     "MiniGrid-LavaGapS7": {"steps": 1_000_000},
     "MiniGrid-DistShift": {"steps": 100_000},
 }
@@ -161,6 +161,10 @@ _TREE: dict[str, dict[str, Any]] = {
     "MiniGrid": {
         "rollout_steps": 64, "batch_size": 64, "epochs": 7, "target_kl": None, "split_rate": 2e-3, "leaf_rate": 0.01,
         "hold_noise_end": 10,
+    },
+    "MiniGrid-DoorKey": {
+        "rollout_steps": 256, "growth": 2, "batch_size": 1024, "epochs": 10, "hold_noise_end": 30,
+        "validation_episodes": 30,
     },
     "MiniGrid-LavaGapS7": {
         "rollout_steps": 256, "growth": 2, "batch_size": 1024, "epochs": 10, "hold_noise_end": 30,
