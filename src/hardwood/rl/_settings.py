@@ -167,8 +167,8 @@ _TREE: dict[str, dict[str, Any]] = {
         "validation_episodes": 30,
     },
     "MiniGrid-LavaGapS7": {
-        "rollout_steps": 256, "growth": 2, "batch_size": 1024, "epochs": 10, "hold_noise_end": 30,
-        "validation_episodes": 50,
+        "rollout_steps": 256, "growth": 2, "batch_size": 1024, "epochs": 10, "hold_noise": 2, "hold_noise_end": 60,
+        "split_rate": 1e-3, "leaf_rate": 0.02, "entropy": 0.1, "entropy_end": 0.01, "validation_episodes": 50,
     },
 }  # fmt: skip
 _OTHERS: dict[str, Any] = {"growth": 1, "batch_size": 256, "epochs": 7, "target_kl": None, "validation_episodes": 5}
