@@ -142,7 +142,10 @@ _ENVIRONMENTS: dict[str, dict[str, Any]] = {
 # What a tree asks for there. Found on training seeds that the benchmark does not report.
 _TREE: dict[str, dict[str, Any]] = {
     "CartPole": {"depth": 5, "batch_size": 256, "target_kl": None, "validation_episodes": 100},
-    "Acrobot": {"validation_episodes": 50},
+    "Acrobot": {
+        "growth": 1, "hold_noise": 4, "target_kl": 0.03, "split_rate": 1e-3, "threshold_rate": 5e-3,
+        "validation_episodes": 100,
+    },
     # The goal is found only by swinging: noise that leans one way at a leaf swings, noise that changes does not.
     "MountainCarContinuous": {
         "depth": 4, "hold_noise": 20, "rollout_steps": 256, "growth": 2, "split_rate": 5e-4, "threshold_rate": 5e-3,
