@@ -134,10 +134,9 @@ _ENVIRONMENTS: dict[str, dict[str, Any]] = {
     "Acrobot": {"steps": 500_000},
     "MountainCarContinuous": {"steps": 400_000, "gamma": 0.999, "entropy": 0.0},
     "Pendulum": {"gamma": 0.95, "entropy": 0.0, "log_std": -0.5, "log_std_rate": 0.003},
-    "MiniGrid": {"steps": 150_000, "entropy": 0.05},
+    "MiniGrid": {"steps": 100_000, "entropy": 0.05},
     "MiniGrid-DoorKey": {"steps": 400_000},
     "MiniGrid-LavaGapS7": {"steps": 1_000_000},
-    "MiniGrid-DistShift": {"steps": 100_000},
 }
 # What a tree asks for there. Found on training seeds that the benchmark does not report.
 _TREE: dict[str, dict[str, Any]] = {
