@@ -116,13 +116,14 @@ def _main_table(facts: _Facts) -> str:
         theirs = [_figure(figures.get(entry.name)) for figures in printed.values()]
         rows.append([f"{entry.name}{' †' if entry.deviates else ''}", *ours, *theirs])
     common = grid.common_sets
-    means = [grid.overall(method, common) for method in grid.methods]
-    their_means = [[figures[name].mean for name in common if name in figures] for figures in printed.values()]
-    shown = [f"{np.mean(each):.3f} ({_count(len(each), 'set')})" if each else NOTHING for each in their_means]
-    ours = [NOTHING if each is None else number(each.mean) for each in means]
-    rows.append([bold(f"mean of {_count(len(common), 'set')}"), *ours, *shown])
-    wins = grid.wins(common)
-    rows.append([bold("best on"), *(str(wins[method]) for method in grid.methods), *[""] * len(printed)])
+    if common:
+        means = [grid.overall(method, common) for method in grid.methods]
+        their_means = [[figures[name].mean for name in common if name in figures] for figures in printed.values()]
+        shown = [f"{np.mean(each):.3f} ({_count(len(each), 'set')})" if each else NOTHING for each in their_means]
+        ours = [NOTHING if each is None else number(each.mean) for each in means]
+        rows.append([bold(f"mean of {_count(len(common), 'set')}"), *ours, *shown])
+        wins = grid.wins(common)
+        rows.append([bold("best on"), *(str(wins[method]) for method in grid.methods), *[""] * len(printed)])
     return table(["set", *grid.methods, *papers], rows)
 
 
@@ -144,7 +145,7 @@ def _footnotes(facts: _Facts) -> list[str]:
     common = facts.grid.common_sets
     left_out = [name for name in facts.grid.sets if name not in common]
     text = f"Bold: the best mean of a row{', papers apart' if facts.printed else ''}."
-    if left_out:
+    if left_out and common:
         text += f" The last two rows leave out sets that not all methods have run with the same seeds: {len(left_out)}."
     notes.append(text)
     if any(entry.deviates for entry in facts.page.entries):

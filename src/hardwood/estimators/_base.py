@@ -190,7 +190,8 @@ class TreeEstimator(CallbackSupportMixin, ForestEstimator):  # type: ignore[misc
                 model = self._new_layer(x, training, encoder, seed, device)
                 base = self._base(target, training.weight)
             session = Session(encoder, model, target, base, structure_of(self.get_params(deep=False)))
-            start = copy.deepcopy(model).cpu()
+            # Restarts are alternatives to where they began.
+            start = None if self._combines else copy.deepcopy(model).cpu()
             steps = -(-len(x) // batch)
             settings = self._settings(batch, steps, seed, validation is not None)
             held_out = None

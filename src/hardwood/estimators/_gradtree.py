@@ -70,7 +70,7 @@ class _GradTree(TreeEstimator):
         session, held_out, best = trained.session, trained.validation, super()._chosen(trained, rows, seed)
         self.improvement_ = None
         from_greedy = trained.begun and isinstance(self.init, str) and self.init == "greedy"
-        if held_out is None or not from_greedy or not rows.target.refits:
+        if trained.start is None or held_out is None or not from_greedy or not rows.target.refits:
             return best
         x = session.encoder.transform(trained.training.X)
 

@@ -72,7 +72,7 @@ class Trained:
 
     result: TrainingResult
     session: Session
-    start: HardTrees
+    start: HardTrees | None
     begun: bool  # not gone on with
     training: Rows
     validation: Rows | None
