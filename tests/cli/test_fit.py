@@ -317,6 +317,8 @@ INTERRUPT = """
     import importlib, os, signal, sys
     from hardwood.cli import main
 
+    # A shell that starts commands in the background has them ignore the signal.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.stderr = sys.stdout
     for module, owner, name, call in [
         ("hardwood.train._training", "Training", "evaluate", 2),
