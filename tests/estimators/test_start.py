@@ -259,6 +259,7 @@ def test_a_tree_that_gains_nothing_by_training_grows_again_on_all_rows(kind):
     still_there = dict.fromkeys(("split_logits_rate", "thresholds_rate", "leaf_values_rate"), 0)
     model = tiny(kind, **options, **still_there).fit(X, y)
     assert model.improvement_ == 0
+    assert model.is_greedy_
     greedy: Any = DecisionTreeClassifier if kind in CLASSIFIERS else DecisionTreeRegressor
     expected = greedy(max_depth=3, random_state=0).fit(X, y)
     np.testing.assert_allclose(answers(model, X), answers(expected, X), atol=1e-5)
@@ -268,6 +269,7 @@ def test_a_tree_that_training_improves_is_kept(monkeypatch):
     monkeypatch.setattr(_gradtree, "_CERTAINTY", -np.inf)
     X, y = table(GradTreeClassifier, 200)
     model = tiny(GradTreeClassifier, split_logits_rate=0.5, thresholds_rate=0.5).fit(X, y)
+    assert not model.is_greedy_
     trained = model._session.model.to_forest([int(np.argmin(model._running_losses))])
     raw = model._session.encoder.lower(trained).prune()
     assert {*raw.threshold[raw.left >= 0]} >= {*model.forest_.threshold[model.forest_.left >= 0]}

@@ -32,6 +32,7 @@ class _GradTree(TreeEstimator):
     leaf_shrinkage: float
     tol: float
     improvement_: float | None
+    is_greedy_: bool
 
     _rate_names: ClassVar[tuple[str, ...]] = ("split_logits_rate", "thresholds_rate", "leaf_values_rate")
     _default_rates: ClassVar[Mapping[str, tuple[float, ...]]] = {
@@ -68,7 +69,7 @@ class _GradTree(TreeEstimator):
         Rows are held out to judge training; a tree that gains nothing by it had better see them all.
         """
         session, held_out, best = trained.session, trained.validation, super()._chosen(trained, rows, seed)
-        self.improvement_ = None
+        self.improvement_, self.is_greedy_ = None, False
         from_greedy = trained.begun and isinstance(self.init, str) and self.init == "greedy"
         if trained.start is None or held_out is None or not from_greedy or not rows.target.refits:
             return best
@@ -86,10 +87,15 @@ class _GradTree(TreeEstimator):
         chance = float(np.sqrt(share**2 @ (gain - self.improvement_) ** 2))
         if self.improvement_ > _CERTAINTY * chance:
             return best
+        self.is_greedy_ = True
         encoder = new_encoder(self, rows.target, seed)
         model = self._new_layer(rows.encoded(encoder), rows, encoder, seed, torch.device("cpu"))
         others = [math.inf] * (self.n_restarts - 1)
         return Chosen(replace(session, encoder=encoder, model=model), 0, (float(share @ start), *others))
+
+    def _keep_constant(self, rows: Rows) -> None:
+        super()._keep_constant(rows)
+        self.improvement_, self.is_greedy_ = None, False
 
     def _extra_settings(self) -> dict[str, Any]:
         return {"tolerance": self.tol}
@@ -188,6 +194,7 @@ class GradTreeClassifier(_GradTree, TreeClassifier):
         best_loss_: the lowest validation loss.
         improvement_: how much training from a greedy tree lowered the mean loss of the held-out rows, leaves being set
             alike; None where there was nothing to compare.
+        is_greedy_: whether that was no more than chance, so that `fit` kept a greedy tree of all rows.
     """
 
     @constructor
