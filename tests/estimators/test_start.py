@@ -269,7 +269,6 @@ def test_a_tree_that_training_improves_is_kept(monkeypatch):
     monkeypatch.setattr(_gradtree, "_CERTAINTY", -np.inf)
     X, y = table(GradTreeClassifier, 200)
     model = tiny(GradTreeClassifier, split_logits_rate=0.5, thresholds_rate=0.5).fit(X, y)
-    assert not model.is_greedy_
     trained = model._session.model.to_forest([int(np.argmin(model._running_losses))])
     raw = model._session.encoder.lower(trained).prune()
     assert {*raw.threshold[raw.left >= 0]} >= {*model.forest_.threshold[model.forest_.left >= 0]}
